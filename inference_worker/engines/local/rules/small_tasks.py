@@ -46,7 +46,7 @@ def _backwards(_: re.Match[str], situation: Situation) -> str | None:
 
 def _echo(found: re.Match[str], _: Situation) -> str | None:
     words = found["words"]
-    if " " not in words and words in COMMON_WORDS and "after me" not in found[0]:
+    if words in COMMON_WORDS and "after me" not in found[0]:
         return None
     return f"{words[0].upper()}{words[1:]}."
 
@@ -95,7 +95,7 @@ TASK_ROWS: tuple[tuple[str, Answer], ...] = (
     (rf"{PLEASE}(?:say|recite|tell me|sing|what is)? ?the (?:alphabet|abc)s?",
      fixed("A, B, C, D, E, F, G, H, I, J, K, L, M, N, O, P, Q, R, S, T, U, V, W, X, Y, Z.")),
     (r"(?:now |and )*(?:count )?(?:it |that )?backwards?", _backwards),
-    (rf"{PLEASE}(?:repeat(?: after me)?|say)(?: the word)? (?P<words>[a-z'-]+)", _echo),
+    (rf"{PLEASE}say(?: the word)? (?P<words>[a-z'-]+)", _echo),
     (rf"{PLEASE}(?:repeat|say)(?: this)? after me (?P<words>.+)", _echo),
 )  # fmt: skip
 """A row is a pattern and what answers it."""

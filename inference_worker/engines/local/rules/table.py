@@ -67,7 +67,7 @@ _LAST_NAME = r"(?<= )(?:[A-Z][\w'-]*|\d(?:[\d.,:]*\d)?)(?: (?:of |the )?[A-Z][\w
 
 
 def _in_manner(manner: str, found: re.Match[str], situation: Situation) -> str:
-    repeats = re.search(r"\b(?:say|repeat) (?:it|that)\b", found[0])
+    repeats = re.search(r"\bsay (?:it|that)\b|\brepeat\b", found[0])
     return f"I speak {manner} now. {situation.previous if repeats else ''}".rstrip()
 
 
@@ -307,7 +307,8 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      r" now)?|where are we(?: now| right now)?|do you know where i am"
      r"|(?:where|what) is the (?:nearest|closest) .+|(?:find|show)(?: me)? (?:the |a )?(?:nearest"
      r"|closest|nearby) .+|.+ near (?:me|here|by)|how do i get to .+|how far (?:is it|am i|are we) (?:to"
-     r"|from) .+(?: from here)?|how far is .+ from here|how long does it take to (?:get|drive|walk) to .+",
+     r"|from) (?!.*\b(?:earth|moon|sun|mars)\b).+(?: from here)?|how far is .+ from here"
+     r"|how long does it take to (?:get|drive|walk) to .+",
      fixed("I do not know where you are, and I have no maps.")),
     *USER_ROWS,
     (rf"{PLEASE}(?:set|start|create|make|cancel|stop)(?: me)?(?: an?| my| the)?(?: \w+ \w+)? ?(?:alarm|timer"

@@ -395,6 +395,9 @@ CONVERSATIONS = {
         "Say banana.": "Banana.",
         "Repeat after me: I am happy.": "I am happy.",
         "Say it again.": "I am happy.",
+        "Say it again slowly.": "I speak more slowly now. I am happy.",
+        "Repeat after me, it is late.": "It is late.",
+        "Repeat slowly.": "I speak more slowly now. It is late.",
     },
     "the same joke": {
         "Tell me a joke.": "Why was the math book sad? It had too many problems.",
@@ -476,6 +479,8 @@ CONVERSATIONS = {
         "And what's the time difference to Boston?": "In Boston it is 5 hours earlier than here.",
         "What's the time difference between them?": "Between which two places?",
         "How far is it from Paris to London?": "I have no maps, so I do not know distances.",
+        "How far is it from Earth to Mars?": "",
+        "How far is it from Paris to Lyon?": "I have no maps, so I do not know distances.",
         "And by train?": "I have no maps, so I do not know distances.",
     },
     "limits": {
