@@ -52,6 +52,17 @@ _EMPTY_OPENINGS = tuple(
 )
 """What the bundled model writes when it has no answer; a page of the same follows."""
 
+_JUDGES_QUESTION = re.compile(
+    r"(?:oh no )?(?:(?:that's|that is|it's|it is|this is) )?an? (?:(?:very|really|truly|quite) )*"
+    r"(?:good|great|simple|important|interesting|complex|common|tough|difficult|deep|fascinating)"
+    r" (?:question|topic|answer|perspective)"
+)
+"""A sentence of this, up to a mark, says nothing, but one with sense may follow."""
+
+_MAY_JUDGE = frozenset({"oh", "that's", "that", "it's", "it", "this", "a", "an"})
+_JUDGES_WITHIN = 9
+"""Words that _JUDGES_QUESTION has at most."""
+
 _MOURNS = re.compile(
     r"\b(?:died|dead|dies|dying|death|passed away|funeral|killed|lost my)\b", re.IGNORECASE
 )
@@ -104,7 +115,8 @@ class AnswerGuard:
         self._ends_empty = ends_empty
         self._most_sentences = 2 if ends_empty else _MOST_REPEATS
         self._opening: list[str] | None = [] if ends_empty else None
-        """The first words, while they may become such an opening."""
+        """The first words of a sentence, while they may become such an opening."""
+        self._skips_sentence = self._has_skipped = False
         self._closing = said_in(language, CLOSING)
         self._filter_obscene = filter_obscene
         self._raw = ""
@@ -135,10 +147,14 @@ class AnswerGuard:
             return ""
         said = self._add(self._raw) if self._raw.strip() else self._raw
         said = self._open() + said
+        if self._has_skipped and not self._words:
+            return self._no_content
         rest, self._held, self._raw = self._held, "", ""
         return said if self.ended else said + rest
 
     def _add(self, word: str) -> str:
+        if self._skips_sentence:
+            return self._skip(word)
         if self._opening is None:
             return self._say(word)
         self._opening.append(word)
@@ -146,13 +162,28 @@ class AnswerGuard:
         if begin in _EMPTY_OPENINGS:
             self.ended = True
             return "" if self._words else self._no_content
+        ends = word.rstrip().endswith((",", ".", "!", "?", ":"))
+        if ends and _JUDGES_QUESTION.fullmatch(" ".join(begin)):
+            self._skips_sentence = self._has_skipped = True
+            self._opening = None
+            return self._skip(word)
+        may_judge = begin[0] in _MAY_JUDGE and len(begin) < _JUDGES_WITHIN
+        if may_judge and not _SENTENCE_END.search(word):
+            return ""
         if any(opening[: len(begin)] == begin for opening in _EMPTY_OPENINGS):
             return ""
         return self._open()
 
+    def _skip(self, word: str) -> str:
+        if word.endswith("\n") or _SENTENCE_END.search(word):
+            self._skips_sentence, self._opening = False, []
+        return ""
+
     def _open(self) -> str:
         """The first words: they have become no empty opening."""
         words, self._opening = self._opening or [], None
+        if words and self._has_skipped and not self._words:
+            words[0] = words[0].lstrip()
         return "".join(self._say(word) for word in words if not self.ended)
 
     def _say(self, word: str) -> str:

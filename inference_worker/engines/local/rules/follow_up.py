@@ -29,6 +29,11 @@ _CORRECTS = re.compile(
     rf"|not [\w' -]{{1,30}}(?:,| but))[, ]+{_PREPOSITION}(?P<other>[^,.?!]{{1,60}})[.?!]*",
     re.IGNORECASE,
 )
+_UNTIL_THEN = re.compile(r"\b(?P<until>until|before) (?:then|that|it)\b", re.IGNORECASE)
+_AT_HOUR = re.compile(
+    r"\bat (noon|midnight|(?:[a-z]+|\d{1,2}(?::[0-5]\d)?)(?: [a-z]+)?(?: ?[ap]\.?m\b| o['’]clock))",
+    re.IGNORECASE,
+)
 _MOST_WORDS = 4
 _CAPITAL = r"[A-Z][\w'-]*(?: (?:of |the )?[A-Z][\w'-]*)*"
 _NAME = re.compile(rf"(?<=[a-z,] ){_CAPITAL}")
@@ -63,12 +68,16 @@ _PASSING = re.compile(
 def whole_question(text: str, earlier: Iterable[str]) -> str:
     """`text` with the question that it continues or corrects, or `text` itself. `earlier`: oldest first.
 
-    Of the last question, the last name, number, day or thing is replaced by that of `text`.
+    Of the last question, the last name, number, day or thing is replaced by that of `text`. "Until then" is the
+    last hour that was named.
     """
-    asked = ""
+    asked = hour = ""
     for question in earlier:
         if not is_passing(question):
             asked = _continued(question.strip(), asked)
+        if hours := _AT_HOUR.findall(question):
+            hour = hours[-1]
+    text = _UNTIL_THEN.sub(rf"\g<until> {hour}", text) if hour else text
     return _continued(text.strip(), asked)
 
 

@@ -110,6 +110,10 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
         rf"(?:it was|i had|i am having) a (?:bad|hard|terrible|awful|rough|horrible) (?:day|week){_WHEN}",
     ),
     *_rows(
+        "Good luck!",
+        r"(?:please )?(?:wish me (?:good )?luck|(?:cross|keep) your fingers(?: crossed)?(?: for me)?)",
+    ),
+    *_rows(
         "Sleep well!",
         r"i (?:am (?:going|off) to|will go to|have to go to) (?:bed|sleep)(?: now| soon)*",
     ),
@@ -192,6 +196,13 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
         rf"i have {_TEST}{_WHEN}",
     ),
     *_rows(
+        "All right. I cannot remind you, but I hope that your {thing} goes well.",
+        r"(?:i (?:have|have got|am having)|there is) (?:an?|my|the) (?:[\w']+ )?"
+        r"(?P<thing>meeting|appointment|call|date|class"
+        r"|lesson|flight|party|concert|game|match|audition)(?: (?:with|about|for) [a-z' ]+?)?"
+        rf"(?: (?:at|in|on) [a-z0-9:' ]+?)?{_WHEN}",
+    ),
+    *_rows(
         "That sounds interesting. What do you like about it?",
         rf"i (?:work|am working) (?:as|at|in|for) {_SOMETHING}{_WHEN}",
         r"i am an? (?:\w+ )?(?:teacher|nurse|doctor|student|engineer|programmer|developer|cook|driver|artist"
@@ -227,6 +238,7 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
     *_rows(
         _nice_name,
         r"(?:his|her|its|the) name (?:is|was) (?P<name>[a-z'-]+)",
+        r"(?:he|she|it) (?:is|was) (?:called|named) (?P<name>[a-z'-]+)",
         rf"i (?:have|got|have got) (?:an?|1)(?: [a-z]+)? (?P<thing>{_KIN}) (?:called|named)"
         r" (?P<name>[a-z'-]+)",
         rf"my (?P<thing>{_KIN}) is (?:called|named) (?P<name>[a-z'-]+)",
@@ -331,8 +343,8 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
     # What to talk about
     *_rows(
         "Tell me about your day, ask me for a fact or a joke, or say: quiz me.",
-        r"(?:so )?what (?:can|should|shall|could|do you want to|would you like to) (?:we )?"
-        r"(?:talk|chat|speak)(?: about)?",
+        r"(?:so )?what (?:can|should|shall|could|do you want to|would you like to|do you) (?:we |i )?"
+        r"(?:like to )?(?:talk|chat|speak)(?: (?:to|with) you)?(?: about)?(?: with you)?",
         r"let us (?:talk|chat)(?: a (?:bit|little))?|(?:can|could|shall) we (?:talk|chat)|talk to me",
         r"(?:i want|i would like) to (?:talk|chat)(?: to you| with you)?|entertain me",
         r"i do not know what to (?:say|ask|do)|ask me (?:something|a question)",

@@ -135,7 +135,9 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
     (r"(?:(?:hello|hi|hey|yo|hiya|howdy|greetings|good (?:morning|afternoon|evening|day))(?: there| again|"
      rf" antiphon| you| everyone)?)+|{PLEASE}say (?:hello|hi)(?: to .+)?", _greeting),
     (r"(?:(?:hello|hi|hey|good (?:morning|afternoon|evening)) )?(?:there )?(?:how are you(?: doing| today"
-     r"| feeling)*|how is it going|how do you do|how have you been|what is up|are you (?:ok|okay|well|fine))",
+     r"| feeling)*|how (?:is|are|was) (?:it|life|everything|things|all|your (?:day|morning"
+     r"|evening|week|weekend))(?: going| been| with you| so far| today"
+     r"| treating you)*|how do you do|how have you been|what is up|are you (?:doing )?(?:ok|okay|well|fine))",
      fixed("I am well, thank you. How can I help you?")),
     (r"(?:(?:ok|okay|well|alright|that is all|i have to go|i must go|thank you|thanks|great|nice talking"
      r" to you)(?: for [\w ]+?| so much| very much| now)? )*(?:and )?(?:good ?bye|bye(?: bye|-bye)?|see you|see"
@@ -144,7 +146,8 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      r"|1)|take care)(?: (?:then|now|for now|antiphon|and thank you|thank you|bye|later"
      r"|soon))*", fixed(FAREWELL)),
     (r"(?:ok |okay |great |oh |well |no )*(?:many )?(?:thank you|thanks|cheers)(?: so much| very much| a"
-     r" lot| again| for \w+(?: \w+)*| (?:to )?you| antiphon| (?:that|this|it) (?:helps?|helped)(?: a lot| me)?"
+     r" lot| teacher| sir| buddy| man| friend| again| for \w+(?: \w+)*| (?:to )?you| antiphon"
+     r"| (?:that|this|it) (?:helps?|helped)(?: a lot| me)?"
      r"| that is (?:very |so )?(?:kind|nice)(?: of you)?)*|i appreciate (?:it|that)",
      fixed(WELCOME)),
     (r"(?:i am )?(?:so |very )?sorry(?: about that)?|(?:my )?apologies|excuse me|i did not mean (?:it"
@@ -180,6 +183,14 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
         "more quietly" if is_quieter(found[0]) else "louder", found, situation)),
     (r"why (?:not|cannot you|can you not|do not you|do you not)(?: (?:do|know|find)"
      r"(?: (?:that|it|this|out))*)?", _why_not),
+    (rf"{PLEASE}(?:(?:speak|talk|say (?:it|that)) (?:in|with)|use|have|change(?: to)?|give me|switch to|get)"
+     r" (?:an?|your|the)? ?(?:(?:other|another|different|new|male|female|man's|woman's|deeper|higher|british"
+     r"|american) )*(?:voice|accent)s?(?: to .+)?|(?:do|can) you (?:have|do|speak in) (?:other|different"
+     r"|more) (?:voices|accents)",
+     fixed("You choose my voice in the settings, before a call.")),
+    (r"how (?:do|can) i (?:turn you off|stop (?:you|this|the call|this call)|end (?:this|the)"
+     r" (?:call|conversation)|hang up|quit|close this|get out(?: of here)?|leave)",
+     fixed("Say goodbye, or end the call.")),
     (r"can i (?:interrupt|stop) you(?: (?:when|while|at|any) .*)?|(?:how|when) (?:do|can|should"
      r"|must) i (?:talk|speak)(?: to you"
      r"| with you)?"
@@ -305,7 +316,8 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
     (r"where am i(?: right now| now| located| at)*|what is my (?:current )?(?:location|position|address"
      r" here)|(?:what|which) (?:city|country|town|place|street|state) (?:am i|are we) in(?: now| right"
      r" now)?|where are we(?: now| right now)?|do you know where i am"
-     r"|(?:where|what) is the (?:nearest|closest) .+|(?:find|show)(?: me)? (?:the |a )?(?:nearest"
+     r"|(?:where|what) is the (?:nearest|closest) (?!.*\b(?:star|planet|galaxy|relative)s?\b).+"
+     r"|(?:find|show)(?: me)? (?:the |a )?(?:nearest"
      r"|closest|nearby) .+|.+ near (?:me|here|by)|how do i get to .+|how far (?:is it|am i|are we) (?:to"
      r"|from) (?!.*\b(?:earth|moon|sun|mars)\b).+(?: from here)?|how far is .+ from here"
      r"|how long does it take to (?:get|drive|walk) to .+",

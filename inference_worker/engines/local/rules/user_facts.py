@@ -94,7 +94,8 @@ def _name_of(thing: str, situation: Situation) -> str | None:
         r" ([a-z'-]+)",
     )
     if name is None and _find(situation, rf"\bmy ({what})\b"):
-        name = _find(situation, r"^(?:his|her|its|the) name (?:is|was) ([a-z'-]+)$")
+        named = r"(?:(?:his|her|its|the) name (?:is|was)|(?:he|she|it) (?:is|was) (?:called|named))"
+        name = _find(situation, rf"^{named} ([a-z'-]+)$")
     return f"You said that your {thing} is called {name.title()}." if name else None
 
 

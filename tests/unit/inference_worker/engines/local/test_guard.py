@@ -94,6 +94,9 @@ def test_no_false_alarm(text: str) -> None:
         "You're asking about a place, not a person.",
         "I'm Antiphon, a small voice assistant. You do not know the weather.",
         "A helpful assistant, I'm sorry for your troubles.",
+        "A very important answer, but a very simple one.",
+        "Oh no, that's a very interesting topic.",
+        "That is a great question. It's a really interesting topic!",
     ],
 )
 def test_an_answer_without_content_is_replaced(text: str) -> None:
@@ -109,6 +112,9 @@ def test_an_answer_without_content_is_replaced(text: str) -> None:
         "As",
         "I'm",
         "The sky is blue. I'm a painter.",
+        "That's a great idea. What is it?",
+        "It's a",
+        "A simple question mark is a sign. It ends a question.",
     ],
 )
 def test_other_openings_stay(text: str) -> None:
@@ -128,6 +134,12 @@ def test_other_openings_stay(text: str) -> None:
 def test_an_answer_ends_before_it_becomes_empty_or_repeats_itself(rest: str) -> None:
     assert guarded(f"The sky is blue.{rest}", ends_empty=True) == "The sky is blue."
     assert guarded(f"The sky is blue.{rest}") == f"The sky is blue.{rest}"
+
+
+def test_a_sentence_about_the_question_is_left_out() -> None:
+    text = "Oh no, that's a very important question. An octopus has three hearts. That's a great topic."
+    assert guarded(text, ends_empty=True) == "An octopus has three hearts."
+    assert guarded(text) == text
 
 
 def test_an_answer_may_be_sorry_for_a_loss() -> None:

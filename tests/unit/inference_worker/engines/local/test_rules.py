@@ -125,6 +125,14 @@ ITSELF = {
     "Perhaps the trumpet. Thanks a lot.": "You are welcome.",
     "Stop, thank you, bye.": "Goodbye! It was nice to talk with you.",
     "It's late, see you!": "Goodbye! It was nice to talk with you.",
+    "Thank you, teacher.": "You are welcome.",
+    "How's your day going?": "I am well, thank you.",
+    "How is everything?": "I am well, thank you.",
+    "Can you speak in a different voice?": "You choose my voice in the settings, before a call.",
+    "Change your voice to a woman's voice.": "You choose my voice in the settings, before a call.",
+    "Do you have other voices?": "You choose my voice in the settings, before a call.",
+    "How do I turn you off?": "Say goodbye, or end the call.",
+    "Where is the nearest hospital?": "I do not know where you are",
     "please speak slower": "I speak more slowly now.",
     "You are talking too fast.": "I speak more slowly now.",
     "That's too slow": "I speak faster now.",
@@ -211,6 +219,7 @@ FOR_THE_MODEL = (
     "Help me write an email to my boss.",
     "Write a poem about the weather.",
     "What is weather?",
+    "What is the closest star?",
     "What is time?",
     "What is news?",
     "What is a square root?",
@@ -264,6 +273,9 @@ SMALL_TALK = {
     "We're going to have a baby.": "Congratulations",
     "You already said that.": "I am sorry",
     "Say something funny.": r"\w",
+    "What can I talk to you about?": "Tell me about your day",
+    "Wish me luck.": "Good luck!",
+    "I have a doctor's appointment tomorrow.": "I hope that your appointment goes well.",
     "I got a new job!": "Congratulations",
     "I've passed my exam.": "Congratulations",
     "I'm learning to play the guitar.": "a good thing to learn",
@@ -511,6 +523,17 @@ CONVERSATIONS = {
             "If you are worried, yes. Call the emergency number yourself, because I cannot make calls."
         ),
         "Should I take my dog to the vet?": "If you are worried, yes. I cannot judge that, and a vet can.",
+    },
+    "until then": {
+        "There is a meeting at six pm.": (
+            "All right. I cannot remind you, but I hope that your meeting goes well."
+        ),
+        "How long is it until then?": "It is 3 hours and 55 minutes until 6:00 PM.",
+    },
+    "a cat": {
+        "My cat died.": "I am very sorry about your cat. Do you want to tell me about your cat?",
+        "He was called Whiskers.": "Whiskers is a nice name.",
+        "What was the name of my cat?": "You said that your cat is called Whiskers.",
     },
     "letters": {
         "Spell necessary.": "Necessary is spelled N, E, C, E, S, S, A, R, Y.",
