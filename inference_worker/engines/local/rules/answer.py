@@ -87,7 +87,12 @@ _ADVICE = re.compile(
 """After a trouble for which there is a rule: a small model's advice would be worse than none."""
 
 
+_HESITATION = re.compile(r"(?:what|huh|again|sorry|pardon|oh|h+m+|u+h+|u+m+|er+m*)")
+"""Asks to repeat if it stands alone, but not before a question: "What? What time is it?"."""
+
+
 def _answer_all(parts: list[str], situation: Situation) -> str | None:
+    parts = [part for part in parts if not _HESITATION.fullmatch(plain(part))] or parts
     asked = [part for part in parts if not any(map(_ADVICE.fullmatch, peeled(plain(part))))]
     answers = [_answer_one(plain(part), situation) for part in (asked or parts)]
     known = [text for text in answers if text is not None]
@@ -145,6 +150,7 @@ _OFFERS = re.compile(r"(?:help you|do for you|do better|talk about|to know(?: ab
 
 _CLAUSE = re.compile(r"(?:because|if|when|while|although|unless|yes)\b")
 _ASKS_AGAIN = "I did not understand that. Please say it in a whole sentence."
+_ASKS_MEANING = "What do you mean by that?"
 
 
 def _answer_fragment(question: str, situation: Situation) -> str | None:
@@ -164,6 +170,8 @@ def _answer_fragment(question: str, situation: Situation) -> str | None:
         return _ASKS_AGAIN if len(words) == 1 else None
     if ASKS.match(text) or any(word in COMMON_WORDS for word in words):
         return None
+    if question.endswith("!"):
+        return _ASKS_MEANING
     return f"What would you like to know about {question.strip(' .!,;:')}?"
 
 

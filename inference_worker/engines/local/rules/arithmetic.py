@@ -53,7 +53,7 @@ _REWRITES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], .
     (re.compile(r"(?:the )?\bsquare of\b"), "square"),
     (re.compile(r"(?:the )?\b(?:cube root of|cubic root of)\b"), "cbrt"),
     (re.compile(r"(?:the )?\b(?:square root of|square root|root of|sqrt)\b|√"), "sqrt"),
-    (re.compile(r"\b(?:one |1 |a )?half of\b|\b1/2 of\b"), "half"),
+    (re.compile(r"\b(?:one |1 |a )?half of\b|\b1/2 of\b|\bhalve\b"), "half"),
     (re.compile(r"\b(?:one |1 |a )third of\b"), "third"),
     (re.compile(r"\b(?:one |1 |a )(?:quarter|fourth) of\b"), "quarter"),
     (re.compile(rf"{_N} factorial\b"), r"factorial \1"),
@@ -105,6 +105,10 @@ class _NoSum(ValueError):
     """The text is not a sum."""
 
 
+class _NoRoot(ValueError):
+    """The square root of a negative number."""
+
+
 def answer_sum(text: str) -> str | None:
     """The answer to a sum; `text` is lower case, with numbers in digits. None if it is no sum."""
     if share := _SHARE.fullmatch(text):
@@ -147,17 +151,32 @@ _NEXT_STEPS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"(?:double|twice)(?: (?:that|it|as much))?", "2 times {result}"),
         (r"(?:(?:that|it) )?squared|square (?:that|it)", "{result} squared"),
         (r"(?:and )?the square root(?: of (?:that|it))?", "square root of {result}"),
+        (r"halve (?:that|it)", "half of {result}"),
     )
+)
+
+
+_ROUND = re.compile(
+    r"(?:(?:and|now|then) )*round (?:it|that|this)(?: (?:up|down|off))?(?: to (?:the nearest"
+    r"|a) (?:whole number|integer))?"
 )
 
 
 def answer_next_sum(text: str, previous: str) -> str | None:
     """The answer to a step from the result that `previous` says: "and times two", "divide that by 3"."""
     result = _RESULT.search(previous)
+    if result and _ROUND.fullmatch(text):
+        return f"Rounded, it is {_rounded(Fraction(result[1].replace(',', '')), text)}."
     for pattern, sum_ in _NEXT_STEPS if result else ():
         if result and (step := pattern.fullmatch(text)):
             return answer_sum(step.expand(sum_).format(result=result[1].replace(",", "")))
     return None
+
+
+def _rounded(value: Fraction, text: str) -> int:
+    if " up" in text:
+        return math.ceil(value)
+    return math.floor(value) if " down" in text else math.floor(value + Fraction(1, 2))
 
 
 def _primality(number: int) -> str:
@@ -182,6 +201,8 @@ def _sentence(tokens: list[str], *, wants_remainder: bool) -> str:
         value, exact = _Parser(tokens).parse()
     except ZeroDivisionError:
         return "It is not possible to divide by zero."
+    except _NoRoot:
+        return "A negative number has no real square root."
     spoken = " ".join(_IN_WORDS.get(token, token) for token in tokens)
     spoken = "the result" if "(" in tokens else spoken.replace(" to the power of 2", " squared")
     spoken = spoken[0].upper() + spoken[1:]
@@ -292,7 +313,7 @@ class _Parser:
                 raise _NoSum
             return Fraction(math.factorial(int(value)))
         if function == "sqrt" and value < 0:
-            raise _NoSum
+            raise _NoRoot
         root = math.sqrt(value) if function == "sqrt" else math.cbrt(value)
         nearest = Fraction(round(root))
         if nearest ** (2 if function == "sqrt" else 3) == value:

@@ -35,7 +35,7 @@ _HOUR = (
     r"(?: ?(?P<half>am|pm|a m|p m)| o'?clock)?)"
 )
 _SPAN = (
-    r"(?P<count>\d{1,3}|an?|half an?) (?P<unit>hour|minute)s?"
+    r"(?P<count>\d{1,3}(?:\.\d)?(?P<half_more> and a half)?|an?|half an?) (?P<unit>hour|minute)s?"
     r"(?: and (?P<more>\d{1,3}|a half)(?: minutes?)?)?"
 )
 
@@ -112,8 +112,10 @@ def _until(found: _Found, now: datetime) -> str | None:
 
 def _in_span(found: _Found, now: datetime) -> str:
     """In some time, or some time ago."""
-    amount = {"a": 1.0, "an": 1.0, "half an": 0.5, "half a": 0.5}.get(found["count"])
-    minutes = round((float(found["count"]) if amount is None else amount) * 60)
+    count = found["count"].removesuffix(" and a half")
+    amount = {"a": 1.0, "an": 1.0, "half an": 0.5, "half a": 0.5}.get(count)
+    amount = (float(count) if amount is None else amount) + (0.5 if found["half_more"] else 0.0)
+    minutes = round(amount * 60)
     if found["unit"] == "minute":
         minutes //= 60
     more = found["more"]
@@ -145,6 +147,8 @@ _RULES: tuple[tuple[re.Pattern[str], Callable[[_Found, datetime], str | None]], 
         (r"(?:what is |how (?:big|much|long|large) is )?(?:the )?time difference "
          r"(?:(?:between|from) (?P<place>[a-z' -]+?) (?:and|to)|to|with) (?P<other>[a-z' -]+)",
          _time_difference),
+        (r"(?:say (?:it|that) |what (?:time )?is (?:it|that) )?(?:in )?(?:the )?(?:24|military)[- ]?(?:hours?)?"
+         r" (?:format|time|clock)", lambda _, now: f"It is {now:%H:%M}."),
         (r"is it (?:morning|afternoon|evening|night|day)(?: or (?:morning|afternoon|evening|night))?"
          r"(?: now)?|is it am or pm", _part_of_day),
         (r"how (?:long|many (?:hours|minutes)|much time)(?: is it| is there| are there| do (?:i|we) have"

@@ -211,7 +211,7 @@ _RULES: tuple[tuple[re.Pattern[str], Callable[[_Found, datetime], str | None]], 
         (rf"(?:what|which) (?:day|date|weekday)(?: of the week)? (?:is|was|will|does|did|were) (?:on )?"
          rf"(?P<when>{WHEN})"
          r"(?: be| on| fall on| fall)?", _day_of),
-        (rf"what is the (?:day|date) (?:of |on )?(?P<when>{WHEN})", _day_of),
+        (rf"what (?:is|was|will be) the (?:day|date) (?:of |on )?(?P<when>{WHEN})", _day_of),
         (rf"what (?:is|was) (?P<when>{_RELATIVE})s? (?:date|day)", _day_of),
         (rf"(?:when|what day) is (?P<when>(?:the )?(?:next )?(?:{_HOLIDAY})(?: (?:this|next) year| (?:in"
          rf" )?\d{{4}})?)", _day_of),

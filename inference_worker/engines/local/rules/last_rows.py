@@ -1,12 +1,17 @@
 """Rules that are tried last: what nothing else answers, and the language model would answer as a person."""
 
 import re
+from collections.abc import Iterator
+from datetime import datetime
 
 from antiphon.inference_worker.engines.local.rules.arithmetic import answer_sum
+from antiphon.inference_worker.engines.local.rules.clock import answer_clock
+from antiphon.inference_worker.engines.local.rules.dates import answer_date
 from antiphon.inference_worker.engines.local.rules.follow_up import whole_question
 from antiphon.inference_worker.engines.local.rules.situation import Answer, Situation, fixed
 from antiphon.inference_worker.engines.local.rules.stock import FACTS
 from antiphon.inference_worker.engines.local.rules.table import (
+    LIMITS,
     NO_LIFE,
     ONLY_TALK,
     of_itself,
@@ -18,6 +23,8 @@ _KNOWS = (
     r"(?:know|think|mean|understand|remember|hear|heard|see|(?:want|like) to|recommend|suggest|tell|say|explain"
     r"|give|help"
     r"|want me|have (?:a|an|any|some) (?:idea|tip|suggestion|advice|example|recipe|question|joke|fact)"
+    r"|get|catch|done|finished|kidding|joking|free|cost|use|count|wrong|have (?:another|more|a (?:minute"
+    r"|second))"
     r"|please|mind|ready|there|able|agree|believe|need)"
 )
 """What it may know, or do in words: for the language model."""
@@ -31,6 +38,15 @@ def _has_happened(_: re.Match[str], situation: Situation) -> str | None:
     return "If it can do harm, call the emergency number or a doctor now. I cannot judge it."
 
 
+def _by_clock(text: str, now: datetime) -> Iterator[str]:
+    return filter(None, (answer_clock(text, now), answer_date(text, now)))
+
+
+def _without_digits(text: str) -> str:
+    """The minutes since then change the answer."""
+    return re.sub(r"\d", "", text)
+
+
 _UNSURE = "No. My language model is very small and makes mistakes, so check what matters."
 
 
@@ -42,14 +58,21 @@ def _is_sure(_: re.Match[str], situation: Situation) -> str | None:
     *earlier, last = situation.said or ("",)
     asked = plain(whole_question(last, earlier))
     sum_ = plain(re.split(r" (?:is|are) ", previous)[0])
+    if previous.startswith(LIMITS):
+        return "Yes, I am sure."
     if answer_sum(sum_) == previous or previous in map(answer_conversion, peeled(asked)):
         return "Yes, I calculated that."
+    calendar = (answer for form in peeled(asked) for answer in _by_clock(form, situation.now))
+    if _without_digits(previous) in map(_without_digits, calendar):
+        return "Yes, by the clock of this computer."
     return None if situation.persona else _UNSURE
 
 
 _ROWS: tuple[tuple[str, Answer], ...] = (
-    (r"(?:is|are|am|do|does|will|can|who) .*(?:\b(?:record|stor|sav|keep)(?:e|ing)? (?:this|me|us|our|my|it"
-     r"|what)\b|\b(?:my|this|our|i|we)\b.* (?:recorded|stored|saved|private|kept|secure|confidential|encrypted)"
+    (r"(?:is|are|am|do|does|will|can|who) .*(?:\b(?:record|stor|sav)(?:e|ing)? (?:this|me|us|our|my|it|what)\b"
+     r"|\bkeep(?:ing)? (?:(?:a )?recordings?|(?:my|our|this|the) (?:\w+ )?(?:data|voice|words"
+     r"|conversations?|calls?|chats?)|what)\b|\b(?:my|this|our|i|we)\b.* (?:recorded|stored|saved|private"
+     r"|kept|secure|confidential|encrypted)"
      r"|\brecording$|\bspy|\blistening to (?:me|us|our|my) ).*"
      r"|(?:who|(?:is|does|do|can|could|are) (?:(?:any|some)(?:body|one)|(?:other )?people"
      r"|humans?))\b.*\b(?:listen"
@@ -58,7 +81,7 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      r"|(?:what happens (?:to|with)|what do .+ do with|where (?:is|are|do(?:es)?)) my (?:voice|data|words"
      r"|messages?|recordings?|conversations?|information)\b.*",
      fixed("This conversation may be recorded. Who runs this service decides that, so ask there.")),
-    (r"are you (?:very |quite |absolutely )?(?:sure|certain)(?: about (?:it|that|this))?|(?:oh )?really"
+    (r"are you (?:very |quite |really |absolutely )?(?:sure|certain)(?: about (?:it|that|this))?|(?:oh )?really"
      r"|is that so|seriously|(?:is|was) (?:that|it|this) (?:true|right|correct|a true story)", _is_sure),
     (r"are you (?:better|smarter|faster|more intelligent|cleverer|as (?:good|smart))(?: than| as) .+",
      of_itself(_UNSURE)),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from antiphon.inference_worker.engines.local.rules.text import LONGEST_CHARS, PLEASE, peeled, plain
 
 _DEGREE = r"(?:a (?:little |bit )?(?:bit )?|much |more )?"
-_SAY = r"(?:speak |talk |go |(?:say|repeat) (?:it |that )?(?:again )?)?"
+_SAY = r"(?:speak |talk |go |(?:say|repeat) (?:it |that )?(?:again )?(?:but )?)?"
 PACE = re.compile(
     rf"{PLEASE}{_SAY}{_DEGREE}(?:slow(?:er|ly)?(?: down)?|fast(?:er)?|quick(?:er|ly)|speed up)(?: speed)?"
     r"|(?:you (?:speak|talk|are speaking|are talking) |that is |that was )?too (?:fast|slow|quick)(?:ly)?"

@@ -52,7 +52,10 @@ _BEGIN = re.compile(
 )
 _GIVES_UP = re.compile(
     r"(?:(?:(?:i )?(?:do not|dont) know(?: it| that)?|(?:i have )?no idea|(?:i )?pass|skip(?: it| this)?|next"
-    r"(?: 1)?|tell me(?: the answer)?|i give up|not sure|i am not sure|what is (?:it|the answer))(?: |$))+"
+    r"(?: 1)?|tell me(?: the answer)?|i give up|not sure|i am not sure|what is (?:it|the answer)"
+    r"|do another(?: 1)?"
+    r"|(?:give me |can i have )?(?:an?|another) (?:harder|easier|different|other|new) (?:1|riddle|question)"
+    r"|(?:that|this) is too (?:easy|hard|difficult))(?: |$))+"
 )
 _HINT = re.compile(
     rf"(?:{PLEASE}give me |can i (?:have|get) |i need )?(?:a|another|1 more|any|some) (?:hints?|clues?|tips?)"
@@ -62,7 +65,8 @@ _STOP = re.compile(
     r"|questions?|playing)|i do not want to play(?: any ?more)?"
 )
 _NO_ANSWER = re.compile(
-    r".*\b(?:stop|quit|enough|end|finish|bye|goodbye|thanks?|hello|sorry|who|what is your|why|how"
+    r"(?:(?:what|how)(?! about\b)|when|where|which|tell|give|say|can|could|let us|something|i do not)\b.*"
+    r"|.*\b(?:stop|quit|enough|end|finish|bye|goodbye|thanks?|hello|sorry|who|what is your|why|how"
     r"|tell me (?:a|about)|repeat|again)\b.*"
 )
 _MOST_WORDS = 7

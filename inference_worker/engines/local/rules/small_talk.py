@@ -65,10 +65,18 @@ def _turned(said: str) -> str:
     return " ".join(_SWAPPED.get(word, word) for word in said.split())
 
 
+_NICE_NAME = "is a nice name."
+
+
 def _nice_name(found: re.Match[str], _: Situation) -> str:
     thing = found.groupdict().get("thing")
     more = f" Tell me more about your {thing}." if thing else ""
-    return f"{found['name'].title()} is a nice name.{more}"
+    return f"{found['name'].title()} {_NICE_NAME}{more}"
+
+
+def _other_name(found: re.Match[str], situation: Situation) -> str | None:
+    """The name that the user gave was misheard."""
+    return _nice_name(found, situation) if _NICE_NAME in situation.previous else None
 
 
 _YES = r"(?:yes|yeah|yep|sure|of course|why not|gladly|ok|i do|i would|please)(?: please| i do| sure| tell me)*"
@@ -107,7 +115,11 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
         rf"i (?:do not feel|am not feeling) (?:so |very )?(?:good|well|great|happy){_WHEN}",
         rf"i (?:feel|am feeling) (?:so |very )?(?:bad|terrible|awful|horrible){_WHEN}",
         rf"i am not (?:ok|well|good|fine|happy){_WHEN}",
-        rf"(?:it was|i had|i am having) a (?:bad|hard|terrible|awful|rough|horrible) (?:day|week){_WHEN}",
+        rf"(?:it was|i had|i am having) a (?:bad|hard|terrible|awful|rough|horrible) (?:day|week)"
+        rf"(?: at (?:work|school|home))?{_WHEN}",
+        rf"my {_KIN} (?:yelled|shouted|screamed|laughed|swore) at me{_WHEN}",
+        rf"my {_KIN} (?:was|is) (?:so |very |really )*(?:mean|rude|angry|nasty|unfair)(?: (?:to|with"
+        rf"|at) me)?{_WHEN}",
     ),
     *_rows(
         "Good luck!",
@@ -210,7 +222,7 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
     ),
     *_rows(
         "What do you like most about it there?",
-        rf"i (?:am|come|am calling) (?:originally )?from {_SOMETHING}|i (?:live"
+        rf"i (?:am|come|am come|came|am coming|am calling) (?:originally )?from {_SOMETHING}|i (?:live"
         rf"|am living) in {_SOMETHING}{_WHEN}",
     ),
     *_rows(
@@ -242,7 +254,9 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
         rf"i (?:have|got|have got) (?:an?|1)(?: [a-z]+)? (?P<thing>{_KIN}) (?:called|named)"
         r" (?P<name>[a-z'-]+)",
         rf"my (?P<thing>{_KIN}) is (?:called|named) (?P<name>[a-z'-]+)",
+        rf"my (?P<thing>{_KIN})'s name is (?P<name>[a-z'-]+)(?: and .*)?",
     ),
+    (r"(?:(?:no|sorry|wait|actually) )*(?:it is|i meant|i said) (?P<name>[a-z'-]+)", _other_name),
     # The assistant
     *_rows(
         "I am sorry. My language model is very small and makes mistakes. Please ask in other words.",
@@ -289,6 +303,8 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
         r" play(?! (?:me )?some\b(?! game))(?!.*\b(?:quiz|music|songs?|riddles?|role|part)\b) [a-z0-9' -]+",
         r"(?:do you know |tell me )?(?:an?|any|some|another) (?:good |nice |fun )?games?",
         r"what games (?:do|can) (?:you|we) (?:know|play)",
+        r"(?:rock paper scissors|tic[ -]tac[ -]toe|truth or dare|knock knock|simon says|hangman"
+        r"|20 questions|marco)(?: .*)?",
     ),
     *_rows("I am not good at rhymes. Ask me for a joke or a story.", r".+ rhymes? with .+"),
     *_rows(
@@ -296,6 +312,20 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
         r"(?:that (?:is|was) |how )?(?:very |so |really |pretty )*(?:funny|interesting|cool|nice|great"
         r"|good to know|amazing|awesome|wonderful|true|right|correct)",
         r"(?:ha ?)+|wow|i see|i understand|got it|(?:that )?makes sense",
+    ),
+    *_rows(
+        "Thank you, and the same to you!",
+        r"(?:i wish you (?:a )?)?(?:merry|happy) (?:christmas|new year|easter|holidays|thanksgiving"
+        r"|halloween|hanukkah"
+        r"|diwali|weekend)(?: to you| everyone| too)*",
+    ),
+    *_rows(
+        "Are you all right?", r"(?:ouch|ow|oops|whoops|uh-?oh|oh no|oh dear|argh?)(?: that hurts?)?"
+    ),
+    *_rows(
+        "You said it well. I understand you.",
+        r"(?:i am )?sorry (?:for|about) my (?:bad |poor |terrible )?english|my english is (?:not|bad|poor"
+        r"|terrible)\b.*",
     ),
     *_rows(
         "Thank you.",
@@ -335,7 +365,12 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
     # Answers to what the assistant has asked
     *_rows(_yes, _YES, GO_ON.pattern),
     *_rows("What else can I do for you?", r"(?:(?:ok|alright|all right|fine)(?: |$))+"),
-    *_rows(_no, r"(?:no|nope|not really|no thanks|no thank you|rather not|not now|maybe later)+"),
+    *_rows(
+        _no,
+        r"(?:no|nope|nah|not really|no thanks|no thank you|rather not|not now|maybe later| "
+        r"|i do not (?:feel like it"
+        r"|want to))+",
+    ),
     *_rows(
         "Take your time.",
         r"(?:h+m+|u+h+|u+m+|er+m*|mm+|a+h+|mm+-?h+m+|uh-?huh)(?: (?:h+m+|u+h+|u+m+|well))*",
@@ -365,7 +400,8 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
     ),
     *_rows(
         "I am here, and I listen. How was your day?",
-        r"keep me company|i need (?:someone|somebody) to talk to|i have (?:no friends|nobody to talk to)",
+        r"(?:i am |i feel )?(?:so |very )?lonely|keep me company|i need (?:someone|somebody) to talk to"
+        r"|i have (?:no friends|nobody to talk to)",
     ),
     *STOCK_ROWS,
 )

@@ -94,7 +94,11 @@ def _next_of(texts: tuple[str, ...], asked: re.Pattern[str], situation: Situatio
     return texts[(situation.now.toordinal() + count) % len(texts)]
 
 
-_ANOTHER = re.compile(r"(?:(?:tell|give) me )?(?:another|1 more|more)(?: 1)?|next(?: 1)?")
+_ANOTHER = re.compile(
+    r"(?:(?:tell|give) me )?(?:another|1 more|more)(?: 1)?|next(?: 1)?"
+    r"|(?:do you have|have you got|got|are there) (?:any|some) (?:others?|more)|any (?:others?|more)"
+    r"|do you have another 1"
+)
 _KNOWN = re.compile(
     r"(?:you (?:have )?(?:already |just )*(?:told|said)(?: me)?|i (?:already )?(?:know|have heard|heard))"
     r" (?:that|this|it|the same)(?: 1| joke| fact| story)?(?: before)?"
@@ -103,7 +107,8 @@ _FACT = re.compile(
     r"(?:(?:can you |could you )?(?:tell|give) me |do you know |say |i want to hear )"
     r"(?:something (?:interesting|fun|cool|new|amazing|surprising)(?: i do not know)?"
     r"|an? (?:(?:random|interesting|fun|cool|surprising|amazing|weird) )+(?:fact|thing)"
-    r"|an? fact|some(?: fun| interesting)? facts?)|i am bored|fun fact"
+    r"|an? fact|some(?: fun| interesting)? facts?)|i am (?:so |very )*bored(?: .*)?|(?:that is "
+    r"|this is )?boring|fun fact"
     r"|(?:tell me |give me )?another(?: fun| interesting)? fact"
 )
 _STORY = re.compile(

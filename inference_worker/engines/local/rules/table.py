@@ -51,15 +51,22 @@ def _repeat(_: re.Match[str], situation: Situation) -> str:
     return situation.previous or "I have not said anything yet."
 
 
+def _first_sentence(text: str) -> str:
+    return re.split(r"(?<=[.!?]) ", text)[0]
+
+
 def _shorter(_: re.Match[str], situation: Situation) -> str | None:
-    """The first sentence of the last answer."""
-    return re.split(r"(?<=[.!?]) ", situation.previous)[0] or None
+    shorter = _first_sentence(situation.previous)
+    is_shorter = shorter != situation.previous
+    return (shorter if is_shorter else "I cannot say that in fewer words.") if shorter else None
 
 
-def _in_one_word(found: re.Match[str], situation: Situation) -> str | None:
+def _in_one_word(_: re.Match[str], situation: Situation) -> str | None:
     """ "Yes", "no", or the name or number at the end of the first sentence."""
-    first = _shorter(found, situation) or ""
+    first = _first_sentence(situation.previous)
     word = re.match(r"(?:yes|no)\b", first, re.IGNORECASE) or re.search(_LAST_NAME, first)
+    if word is None and first == situation.previous:
+        return "I cannot say that in one word."
     return f"{word[0]}." if word else first or None
 
 
@@ -139,7 +146,8 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      r"|evening|week|weekend))(?: going| been| with you| so far| today"
      r"| treating you)*|how do you do|how have you been|what is up|are you (?:doing )?(?:ok|okay|well|fine))",
      fixed("I am well, thank you. How can I help you?")),
-    (r"(?:(?:ok|okay|well|alright|that is all|i have to go|i must go|thank you|thanks|great|nice talking"
+    (r"(?:(?:ok|okay|well|alright|that is all|i (?:will )?(?:have to|must|should|need to) go(?: now)?"
+     r"|thank you|thanks|great|nice talking"
      r" to you)(?: for [\w ]+?| so much| very much| now)? )*(?:and )?(?:good ?bye|bye(?: bye|-bye)?|see you|see"
      r" you (?:later|soon|tomorrow)|good ?night"
      r"|(?:talk to|catch) you (?:later|soon)|see ya|farewell|have a (?:nice|good|great) (?:day|evening|night"
@@ -151,11 +159,12 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      r"| that is (?:very |so )?(?:kind|nice)(?: of you)?)*|i appreciate (?:it|that)",
      fixed(WELCOME)),
     (r"(?:i am )?(?:so |very )?sorry(?: about that)?|(?:my )?apologies|excuse me|i did not mean (?:it"
-     r"|that|to .+)", fixed("No problem.")),
+     r"|that|to .+)|(?:sorry )?that was (?:rude|mean|not nice)(?: of me)?", fixed("No problem.")),
     (rf"{NAMED}(?: called)? (?P<name>[\w'-]+)(?: (?!and\b|is\b|from\b)[\w'-]+)?(?: from [\w' -]+)?"
      r"(?: and (?:i|my|you) .*)?", _meet),
     (r"nice to meet you(?: too)?|pleased to meet you", fixed("Nice to meet you, too.")),
-    (r"(?:(?:are you|is any(?:one|body)) there|are you listening|(?:(?:can|do|does) (?:you|any(?:one"
+    (r"(?:(?:are you|is any(?:one|body)) (?:in |at )?(?:there|home)|are you listening|(?:(?:can|do"
+     r"|does) (?:you|any(?:one"
      r"|body)) )?hear me|(?:can|do) you understand me)(?: now| ok| well)?|test(?:ing)?(?: (?:test(?:ing)?"
      r"|\d))*", fixed("Yes, I hear you.")),
     (r"(?:stop|be quiet|shut up|stop talking|quiet|silence|never mind|nevermind|enough|cancel|forget it"
@@ -173,7 +182,9 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      r"|what was that|what|huh|again|once more|once again|1 more time|i did not (?:hear|catch|get) (?:that|you"
      r"|it)|say what|what (?:is|was) the (?:result|answer))(?: again| please)?", _repeat),
     (rf"{PLEASE}(?:(?:make|say|tell me|put) (?:it|that) )?(?:a (?:bit|little) )?(?:shorter|briefer"
-     r"|more briefly)|in short|in 1 sentence|(?:be|keep it) (?:brief|short)|(?:that (?:is|was) )?too long",
+     r"|more briefly)|(?:can you |please )?(?:keep|make) (?:it|that|this|your answers) (?:shorter|short|brief)"
+     r"|(?:give me |use )?shorter (?:answers|sentences)|in short|in 1 sentence|(?:be|keep it) (?:brief"
+     r"|short)|(?:that (?:is|was) )?too long",
      _shorter),
     (rf"{PLEASE}(?:(?:say|tell me|answer) )?(?:(?:it|that) )?(?:just )?"
      r"(?:(?:in |with |only )?(?:just )?(?:1|a single) word(?: only)?|yes or no)", _in_one_word),
@@ -181,6 +192,12 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
         "more slowly" if is_slower(found[0]) else "faster", found, situation)),
     (LOUDNESS.pattern, lambda found, situation: _in_manner(
         "more quietly" if is_quieter(found[0]) else "louder", found, situation)),
+    (r"(?:ok )?(?:you (?:can|may) (?:talk|speak)(?: again| now)*|(?:start|keep) talking(?: again)?)",
+     fixed("Thank you. What would you like to know?")),
+    (r"(?:ignore|forget|delete|erase) (?:everything|all|all of (?:it|that)|(?:all )?what|that|my .*"
+     r"|your (?:previous"
+     r" )?instructions|all (?:previous|your) instructions).*",
+     fixed("I remember this conversation until it ends.")),
     (r"why (?:not|cannot you|can you not|do not you|do you not)(?: (?:do|know|find)"
      r"(?: (?:that|it|this|out))*)?", _why_not),
     (rf"{PLEASE}(?:(?:speak|talk|say (?:it|that)) (?:in|with)|use|have|change(?: to)?|give me|switch to|get)"
@@ -208,7 +225,8 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      r"|am i (?:talking|speaking) (?:to|with)|is this (?:app|website|web ?page|site|service|program|call"
      r"|demo))(?: exactly)?|what kind of (?:assistant|ai|bot|thing|machine|program) are you",
      of_itself(f"I am {NAME}, a small voice assistant that runs on this computer.")),
-    (r"(?:can|could|may) i (?:talk|speak) (?:to|with) (?:an?|the|some|your) (?:real |actual |human )?(?:human"
+    (r"(?:(?:can|could|may) i|i (?:would like|want|need) to|let me) (?:talk|speak) (?:to|with) (?:an?|the"
+     r"|some|your) (?:real |actual |human )?(?:human"
      r"|person|agent|operator|manager|boss|someone|somebody)(?: being)?(?: please)?"
      r"|is (?:any|some)(?:one|body) else (?:there|here|with you)",
      of_itself("There is only me, a computer program.")),
@@ -236,12 +254,19 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
     (r"(?:what (?:can|could|do|are) you (?:do|help(?: me)? with|capable of|able to do|good at|know|offer)"
      r"(?: for me| all| exactly)?|how can you help(?: me)?|what (?:are|is) your (?:abilities|skills"
      r"|capabilities|features|functions|purpose|job)"
-     r"|what can i (?:ask|say|do)(?: you| to you| here)?|help|help me|(?:i need |i want )help|can you"
+     r"|what can i (?:ask|say|do)(?: you| to you| here)?|what is the point of you"
+     r"|what are you (?:good )?for|help|help me|(?:i need |i want )help|can you"
      r" help me|how do you work)(?: please)?", _capabilities),
     (r"what (?:can you not|cannot you|are you not able to|are you unable to|can not you|do you not|are"
      r" your) (?:do|know|limits|limitations|weaknesses)|what are your (?:limits|limitations)|what is it"
      r" that you cannot do",
      _limits),
+    (r"(?:are you|do you (?:run|work)) (?:running |connected |hosted |working )?(?:(?:on|in|to"
+     r"|from) (?:this|the|my|an?)"
+     r" |without (?:the |an? )?)?(?:cloud|machine|computer|offline|online|internet|server|locally|local"
+     r"|phone|device)"
+     r"\b.*",
+     of_itself("I run on the computer of this service, and I use no internet.")),
     (r"where (?:are you|do you live|is your (?:home|server|house))(?: from| located| right now| now|"
      r" based| running)*", of_itself("I am a program, and I run on a computer. I live nowhere.")),
     (rf"(?:do you (?:speak|know|understand)|can you (?:speak|understand|talk)|(?:please )?(?:speak|talk)"
@@ -253,7 +278,7 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
     (r"do you speak english|can you speak english|speak english|in english(?: please)?"
      r"|(?:what|which) language (?:is this|are (?:you|we) (?:speaking|talking))",
      fixed("Yes, I speak English.")),
-    (r"(?:how (?:do|would|can|does) (?:you|i|1|we) (?:say|spell|write|call)"
+    (r"(?:how (?:(?:do|would|can|does|to) )?(?:you|i|1|we) (?:say|spell|write|call)"
      r"|(?:can you |please )?(?:translate|say)|what is|how to say|what do you (?:say|call))"
      rf" (?!the capital).+ (?:in|into|to) {_LANGUAGE}"
      rf"|what is the {_LANGUAGE} (?:word|name|phrase|translation) (?:for|of) .+",
@@ -328,14 +353,15 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      rf"|any) (?:alarm|timer|reminder)s?(?: .*)?",
      fixed(f"I cannot set alarms, timers or reminders. {ONLY_TALK}")),
     (rf"{PLEASE}(?:call|phone|ring|dial)(?: (?:my|the|an?))? (?!me\b)(?:mom|mum|mother|dad|father|wife"
-     rf"|husband|boss|doctor|ambulance|police|taxi|friend|brother|sister|911|112|999|home|john|number"
+     rf"|daughter|son|grandma|grandpa|uncle|aunt|neighbou?r|husband|boss|doctor|ambulance|police|taxi|friend|brother|sister|911|112|999|home|john|number"
      rf"|emergency|cab|fire)\b.*",
      fixed("I cannot make calls. In an emergency, call the emergency number yourself.")),
     (rf"{PLEASE}(?:play|put on|sing)(?: me)?(?: some| a| an| the| my)* ?(?:music|song|songs|playlist|video"
      rf"|movie|radio|podcast|jazz|rock|classical|album|film|track|something|happy birthday|for me)\b.*"
      rf"|{PLEASE}sing(?: (?:for|to) me)?|play .+ by .+",
      fixed(f"I cannot play music or videos, and I cannot sing. {ONLY_TALK}")),
-    (rf"{PLEASE}(?:turn|switch|dim) (?:on|off|up|down|the)\b.*|{PLEASE}(?:open|close|lock|unlock|start|launch) "
+    (rf"{PLEASE}(?:turn|switch|dim) (?:on|off?|up|down|the)\b.*|{PLEASE}(?:open|close|lock|unlock|start"
+     rf"|launch) "
      rf"(?:the|my|an?) (?:door|window|garage|curtains|blinds|car|browser|app|file|website|program|lights?)\b.*",
      fixed(f"I cannot control devices or programs. {ONLY_TALK}")),
     (rf"{PLEASE}send \w+ (?:an? )?(?:message|e-?mail|text)\b.*|{PLEASE}(?:send|read|check|show|open)(?: me)?(?:"
@@ -349,7 +375,8 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      fixed(f"I cannot buy, book or order anything. {ONLY_TALK}")),
     (rf"{PLEASE}(?:search|google|look up|browse|look)(?: the)? ?(?:internet|web|online|google|it up|for"
      rf"|on)\b.*|{PLEASE}(?:search|google|look up) .+|{PLEASE}take a (?:picture|photo|selfie|screenshot"
-     rf"|note)\b.*|{PLEASE}(?:write (?:it|that|this) down|find (?:it |that |this )?out)(?: for me)?"
+     rf"|note)\b.*|{PLEASE}(?:write (?:it|that|this) down|(?:add|put) .+ (?:to|on) (?:my|the"
+     rf"|our) (?:\w+ )?list|find (?:it |that |this )?out)(?: for me)?"
      r"|(?:what|how|where|how much) (?:is|are) (?:left (?:in|on) )?my (?:bank|account|battery|phone|balance"
      r"|credit|wifi|signal|keys?|order|package)\b.*",
      fixed(f"I have no access to the internet or to your device. {ONLY_TALK}")),

@@ -74,7 +74,7 @@ _LEAD = re.compile(
     r"|just|and|then|but|quickly|quick question|excuse me|thanks|thank you|great|good|yes|no|sure"
     r"|computer|assistant"
     r"|i was wondering|help me|hello there|hi there|sorry|if you know|let me know|by the way|wait|anyway"
-    r"|listen|(?:1 more|another) (?:thing|question)|fine)\s+"
+    r"|listen|dear|(?:1 more|another) (?:thing|question)|fine)\s+"
 )
 _TAIL = re.compile(
     r"\s+(?:please|for me|thanks|thank you|antiphon|then|exactly|again|anyway|actually|dear|mate|my"

@@ -96,7 +96,22 @@ def _name_of(thing: str, situation: Situation) -> str | None:
     if name is None and _find(situation, rf"\bmy ({what})\b"):
         named = r"(?:(?:his|her|its|the) name (?:is|was)|(?:he|she|it) (?:is|was) (?:called|named))"
         name = _find(situation, rf"^{named} ([a-z'-]+)$")
-    return f"You said that your {thing} is called {name.title()}." if name else None
+    if name is None:
+        return None
+    return f"You said that your {thing} is called {_corrected(name, situation).title()}."
+
+
+def _corrected(name: str, situation: Situation) -> str:
+    """The last of the names that the user gave in place of `name`: "No, it's Karin"."""
+    begun = False
+    for sentence in reversed(_sentences(situation)):
+        other = re.fullmatch(
+            r"(?:(?:no|sorry|wait|actually) )*(?:it is|i meant|i said) ([a-z'-]+)", sentence
+        )
+        if other and begun:
+            name = other[1]
+        begun = begun or re.search(rf" {re.escape(name)}\b", sentence) is not None
+    return name
 
 
 def _said_of(pattern: str, what: str, unknown: str) -> Answer:
@@ -162,7 +177,7 @@ USER_ROWS: tuple[tuple[str, Answer], ...] = (
     (r"(?:do you (?:know|remember) )?where (?:do )?i live",
      _said_of(rf"\bi (?:live|am living) in ([^.,!?]+?){_END}", "live in", "I do not know where you live.")),
     (r"(?:do you (?:know|remember) )?where (?:do i come|am i|i am|i come) from",
-     _said_of(rf"\bi (?:am|come) (?:originally )?from ([^.,!?]+?){_END}", "are from",
+     _said_of(rf"\bi (?:am|come|am come|came|am coming) (?:originally )?from ([^.,!?]+?){_END}", "are from",
               "I do not know where you are from.")),
     (r"what (?:do i do|is my (?:job|profession))(?: for (?:a living|work))?|what do i work(?: as)?", _job),
     (r"(?:do you (?:know|remember) )?(?:guess )?how old (?:am i|i am)|(?:what is|guess) my age",
