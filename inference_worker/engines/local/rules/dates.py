@@ -120,7 +120,10 @@ def _until(found: _Found, now: datetime) -> str | None:
     if when is None:
         return None
     days = (when - now.date()).days
-    name = _named(found["when"]) or f"the {ordinal(when.day)} of {when:%B} {when.year}"
+    name = _named(found["when"])
+    if re.fullmatch(_RELATIVE, found["when"]):
+        name = name[0].lower() + name[1:]
+    name = name or f"the {ordinal(when.day)} of {when:%B} {when.year}"
     if days < 0:
         return f"That was {counted(-days, 'day')} ago, on {spoken_date(when)}."
     if days == 0:

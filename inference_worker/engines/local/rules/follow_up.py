@@ -9,6 +9,7 @@ from typing import Any
 from antiphon.inference_worker.engines.local.rules.dates import WHEN
 from antiphon.inference_worker.engines.local.rules.manner import LOUDNESS, PACE
 from antiphon.inference_worker.engines.local.rules.numbers import with_ordinals
+from antiphon.inference_worker.engines.local.rules.references import with_names
 from antiphon.inference_worker.engines.local.rules.text import ASKS, LONGEST_CHARS, peeled, plain
 from antiphon.inference_worker.engines.local.rules.units import is_unit
 from antiphon.inference_worker.engines.local.spoken_text.lexicon import WEEKDAYS
@@ -27,11 +28,6 @@ _CONTINUES = re.compile(
 _CORRECTS = re.compile(
     r"(?:(?:no|nope|sorry|wait|oh|actually)[,.! ]+)*(?:i (?:meant|mean|said|asked (?:for|about))"
     rf"|not [\w' -]{{1,30}}(?:,| but))[, ]+{_PREPOSITION}(?P<other>[^,.?!]{{1,60}})[.?!]*",
-    re.IGNORECASE,
-)
-_UNTIL_THEN = re.compile(r"\b(?P<until>until|before) (?:then|that|it)\b", re.IGNORECASE)
-_AT_HOUR = re.compile(
-    r"\bat (noon|midnight|(?:[a-z]+|\d{1,2}(?::[0-5]\d)?)(?: [a-z]+)?(?: ?[ap]\.?m\b| o['’]clock))",
     re.IGNORECASE,
 )
 _MOST_WORDS = 4
@@ -68,17 +64,13 @@ _PASSING = re.compile(
 def whole_question(text: str, earlier: Iterable[str]) -> str:
     """`text` with the question that it continues or corrects, or `text` itself. `earlier`: oldest first.
 
-    Of the last question, the last name, number, day or thing is replaced by that of `text`. "Until then" is the
-    last hour that was named.
+    Of the last question, the last name, number, day or thing is replaced by that of `text`.
     """
-    asked = hour = ""
-    for question in earlier:
+    asked, earlier = "", list(earlier)
+    for place, question in enumerate(earlier):
         if not is_passing(question):
-            asked = _continued(question.strip(), asked)
-        if hours := _AT_HOUR.findall(question):
-            hour = hours[-1]
-    text = _UNTIL_THEN.sub(rf"\g<until> {hour}", text) if hour else text
-    return _continued(text.strip(), asked)
+            asked = _continued(with_names(question.strip(), earlier[:place]), asked)
+    return _continued(with_names(text.strip(), earlier), asked)
 
 
 def proposed(text: str) -> str:

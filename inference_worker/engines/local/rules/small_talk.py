@@ -17,6 +17,7 @@ _VERY = r"(?:(?:so|very|really|quite|pretty|a bit|a little|kind of|just|too|all|
 _WHEN = (
     r"(?: (?:today|tonight|tomorrow|now|right now|at the moment|this (?:morning|afternoon|evening|week"
     r"|year|time)|these days|lately|yesterday|last (?:night|week|year)|again|too|as well|a lot|so much"
+    r"|on (?:the )?\d{1,2}(?:st|nd|rd|th)?(?: of)? [a-z]+|on [a-z]+ (?:the )?\d{1,2}(?:st|nd|rd|th)?"
     r"|very much|of all|actually|really|soon|next (?:week|month|year)|on [a-z]+day|at all))*"
 )
 _I_AM = rf"(?:well |oh |honestly |you know |today )?i (?:am|feel|have been|was) {_VERY}"
@@ -213,6 +214,14 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
         r"(?P<thing>meeting|appointment|call|date|class"
         r"|lesson|flight|party|concert|game|match|audition)(?: (?:with|about|for) [a-z' ]+?)?"
         rf"(?: (?:at|in|on) [a-z0-9:' ]+?)?{_WHEN}",
+    ),
+    *_rows(
+        "I keep that in mind, but I cannot remind you.",
+        r"(?:my|our) (?:[\w']+ )?(?:birthday|anniversary|wedding|exam|test|interview|flight|trip|holiday"
+        r"|vacation"
+        r"|train|appointment) (?:is|leaves|starts|begins) (?:on |in |at )?(?:the )?(?:\d|tomorrow|tonight"
+        r"|next|noon"
+        r"|[a-z]+day|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]* )\S*(?: \S+){0,3}",
     ),
     *_rows(
         "That sounds interesting. What do you like about it?",

@@ -576,6 +576,17 @@ CONVERSATIONS = {
         "Shorter.": "I cannot say that in fewer words.",
         "In one word.": "I cannot say that in one word.",
     },
+    "there and that day": {
+        "I'm flying to Tokyo on the 12th of January. What day of the week is that?": (
+            "That sounds good. 12 January 2027 is a Tuesday."
+        ),
+        "What time is it there now?": "In Tokyo it is 11:05 PM.",
+        "And in New York?": "In New York it is 9:05 AM.",
+        "How many days till I leave?": "It is 45 days until the 12th of January 2027.",
+        "My sister's birthday is on the 4th of December. How long is that from now?": (
+            "I keep that in mind, but I cannot remind you. It is 6 days until the 4th of December 2026."
+        ),
+    },
     "said again": {
         "Repeat after me: the cat sat on the mat.": "The cat sat on the mat.",
         "Now say it again but louder.": "I speak louder now. The cat sat on the mat.",
