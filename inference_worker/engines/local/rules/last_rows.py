@@ -71,7 +71,8 @@ def _is_sure(_: re.Match[str], situation: Situation) -> str | None:
 _ROWS: tuple[tuple[str, Answer], ...] = (
     (r"(?:is|are|am|do|does|will|can|who) .*(?:\b(?:record|stor|sav)(?:e|ing)? (?:this|me|us|our|my|it|what)\b"
      r"|\bkeep(?:ing)? (?:(?:a )?recordings?|(?:my|our|this|the) (?:\w+ )?(?:data|voice|words"
-     r"|conversations?|calls?|chats?)|what)\b|\b(?:my|this|our|i|we)\b.* (?:recorded|stored|saved|private"
+     r"|conversations?|calls?|chats?)|what|(?:an? |my )?secrets?)\b|\b(?:my|this|our|i"
+     r"|we)\b.* (?:recorded|stored|saved|private"
      r"|kept|secure|confidential|encrypted)"
      r"|\brecording$|\bspy|\blistening to (?:me|us|our|my) ).*"
      r"|(?:who|(?:is|does|do|can|could|are) (?:(?:any|some)(?:body|one)|(?:other )?people"

@@ -62,7 +62,8 @@ _HINT = re.compile(
 )
 _STOP = re.compile(
     r"(?:stop|end|quit|finish|leave|no more)(?: (?:the|this|with the))? (?:quiz|riddles?|game"
-    r"|questions?|playing)|i do not want to play(?: any ?more)?"
+    r"|questions?|playing)|i do not want to play(?: any ?more)?|no more(?: of (?:this|these|them))?"
+    r"|i do not want (?:any )?more"
 )
 _NO_ANSWER = re.compile(
     r"(?:(?:what|how)(?! about\b)|when|where|which|tell|give|say|can|could|let us|something|i do not)\b.*"

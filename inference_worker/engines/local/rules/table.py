@@ -173,6 +173,14 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      rf"|(?:(?:hold|hang) on(?: (?:for )?(?:a|1) {_BIT})?|(?:wait |just |give me )?(?:a|1|some) (?:{_BIT}|time)"
      rf"|(?:i will )?be (?:right )?back(?: in (?:a|1) {_BIT})?)(?: please)?(?: {_REASON})?", fixed(STOPPED)),
     (r"(?:here )?i am back(?: again| now| here)*", fixed("Welcome back. What would you like to know?")),
+    (r"(?:(?:sorry )?i (?:really )?(?:have to|must|should|need to|got to|better) (?:go|leave|run)(?: now"
+     r"| soon)?)+",
+     fixed("All right. Say goodbye to end the call.")),
+    (r"(?:do you have|have you got) (?:a|1) (?:minute|second|moment)(?: for me)?|are you (?:free"
+     r"|ready|available)(?: now| right now)?|can i ask (?:you )?(?:something|a question)",
+     fixed("Yes. What would you like to know?")),
+    (r"are you (?:done|finished)(?: (?:now|yet|talking|speaking))*",
+     fixed("Yes. What else would you like to know?")),
     # The conversation itself
     *AGAIN_ROWS,
     (r"(?:sorry |pardon )?(?:can you |could you |would you |please )*(?:repeat|say)(?: that| it| what you"
@@ -267,6 +275,12 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      r"|phone|device)"
      r"\b.*",
      of_itself("I run on the computer of this service, and I use no internet.")),
+    (r"(?:do (?:i|we) (?:have to|need to) pay|do you cost|does (?:this|it) cost|(?:are you|is (?:this"
+     r"|it)) (?:for )?free"
+     r"|how much do you cost|what do you cost)(?: (?:anything|something|money|for (?:this|it|you)|to use"
+     r"|of charge))+"
+     r"|how much do you cost|what do you cost",
+     of_itself("The program is free and open source. Who runs this service decides what it costs.")),
     (r"where (?:are you|do you live|is your (?:home|server|house))(?: from| located| right now| now|"
      r" based| running)*", of_itself("I am a program, and I run on a computer. I live nowhere.")),
     (rf"(?:do you (?:speak|know|understand)|can you (?:speak|understand|talk)|(?:please )?(?:speak|talk)"
