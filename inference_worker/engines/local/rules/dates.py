@@ -1,6 +1,7 @@
 """Questions about the calendar, answered from the clock."""
 
 import calendar
+import functools
 import re
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
@@ -145,11 +146,15 @@ def _left_in_year(_: _Found, now: datetime) -> str:
 
 
 def _between(found: _Found, now: datetime) -> str | None:
-    first, last = (_date_of(found[name], now.date()) for name in ("when", "end"))
+    when, end = found["when"], found["end"]
+    year = re.search(r" \d{4}$", end)
+    if year and re.fullmatch(_EXACT, when) and not re.search(r"\d{4}", when):
+        when = f"{when}{year[0]}"
+    first, last = (_date_of(text, now.date()) for text in (when, end))
     if first is None or last is None:
         return None
-    if last < first and not re.search(r"\d{4}", found["end"]):
-        last = _date_of(found["end"], first)
+    if last < first and not year:
+        last = _date_of(end, first)
     days = abs(((last or first) - first).days)
     return f"There are {counted(days, 'day')} between {spoken_date(first)}, and {spoken_date(last or first)}."
 
@@ -266,22 +271,30 @@ def _date_of(text: str, today: date, *, past: bool = False) -> date | None:
     text = re.sub(r"^the |^next (?=new|val|ind|hal|chr|box|eas|goo|tha)", "", text)
     if re.fullmatch(_RELATIVE, text):
         return _relative(text, today)
+    if re.fullmatch(r"\d{4}-\d{2}-\d{2}", text):
+        return _valid(lambda: date.fromisoformat(text))
+    named = re.search(r"\b\d{4}$", text)
+    year = int(named[0]) if named else today.year + ("next year" in text)
+    name = re.sub(r" (?:this|next) year$| (?:in )?\d{4}$", "", text)
+    if named or re.search("(?:this|next) year$", text):
+        return _valid(lambda: _in_year(name, year))
+    for later in range(_LONGEST_TO_LEAP_DAY + 1):
+        nearest = year - later if past else year + later
+        dated = _valid(functools.partial(_in_year, name, nearest))
+        if dated and (dated <= today if past else dated >= today):
+            return dated
+    return None
+
+
+_LONGEST_TO_LEAP_DAY = 8
+"""Years, from 1896 to 1904."""
+
+
+def _valid(make: Callable[[], date]) -> date | None:
     try:
-        if re.fullmatch(r"\d{4}-\d{2}-\d{2}", text):
-            return date.fromisoformat(text)
-        named = re.search(r"\b\d{4}$", text)
-        year = int(named[0]) if named else today.year + ("next year" in text)
-        name = re.sub(r" (?:this|next) year$| (?:in )?\d{4}$", "", text)
-        dated = _in_year(name, year)
-        if (
-            not named
-            and not re.search("(?:this|next) year$", text)
-            and (dated > today if past else dated < today)
-        ):
-            dated = _in_year(name, year + (-1 if past else 1))
+        return make()
     except ValueError:  # the 31st of June
         return None
-    return dated
 
 
 def _in_year(name: str, year: int) -> date:
@@ -302,7 +315,11 @@ def _relative(text: str, today: date) -> date | None:
         return today + timedelta(days=fixed[text])
     if weekday := re.search(_DAY, text):
         ahead = (_DAYS.index(weekday[0]) - today.weekday()) % 7
-        return today + timedelta(days=ahead - 7 if text.startswith("last") else ahead or 7)
+        if text.startswith("last"):
+            ahead -= 7
+        elif not ahead and not text.startswith("this"):
+            ahead = 7
+        return today + timedelta(days=ahead)
     count = re.search(r"\d+", text)
     number = int(count[0]) if count else 1
     number = -number if text.endswith("ago") else number

@@ -91,6 +91,12 @@ DATES = {
     "what day was the 4th of July 1999": "4 July 1999 was a Sunday.",
     "what day was the fourth of july nineteen ninety-nine": "4 July 1999 was a Sunday.",
     "When is Easter next year?": "Easter is Sunday, 28 March 2027.",
+    "how many days between february 27 and march 2 2024": (
+        "There are 4 days between Tuesday, 27 February 2024, and Saturday, 2 March 2024."
+    ),
+    "what date is this saturday": "Today is Saturday, 28 November 2026.",
+    "what date is next saturday": "Next Saturday is Saturday, 5 December 2026.",
+    "what day is the 29th of february": "29 February 2028 is a Tuesday.",
     "is 2028 a leap year": "Yes, 2028 is a leap year.",
     "how many days does february have": "February has 28 days, and 29 in a leap year.",
     "What month comes after March?": "April comes after March.",
