@@ -197,7 +197,7 @@ class HalfDuplexView(AnsweringView):
         """Append one whole utterance (float32 mono 16 kHz) as the user's turn."""
 
     def interrupted(self, played_ms: float) -> None:
-        """The user interrupted the answer after `played_ms` of its audio were played.
+        """The user interrupted the answer after `played_ms` of the audio that this view made.
 
         Called after its last piece. An engine that can edit its context drops the rest.
         """

@@ -23,9 +23,10 @@ _NO_TRACE = TraceContext()
 
 
 class PlayedPart(NamedTuple):
-    """The part of an answer that a client has played."""
+    """The part of an answer that a client has played. `own_ms`: without the sound of another worker."""
 
     ms: int
+    own_ms: int
     text: str
 
 
@@ -61,10 +62,20 @@ class AnswerStream:
         self._is_answer = True
         self._unsent: list[Samples] = []
         self._pieces: list[tuple[str, float]] = []
-        """The text and the audio in ms of each piece."""
+        """The text and the audio in ms of each piece, with the part of another worker as the first."""
+        self._said_ms = 0.0
         self._asked_at = asked_at
         self._publishing = asyncio.Lock()
         """Nothing of an answer follows its interruption."""
+
+    def follow(self, said_ms: float, played_at: float) -> None:
+        """Another worker published the audio before.
+
+        It has `said_ms`, and a client has played it at `played_at` (Redis-clock ms).
+        """
+        self._said_ms = said_ms
+        left_ms = played_at - self._context.broker.clock.now_ms()
+        self.played_at = time.monotonic() + left_ms / 1000
 
     async def publish(self, said: str, interrupts: InterruptWatcher, *, streaming: bool) -> None:
         """Publish the answer in pieces until it is complete or interrupted.
@@ -84,7 +95,7 @@ class AnswerStream:
         streaming: bool,
     ) -> None:
         """Publish what no model writes: a transcript, or the speech of a text without the part `said`."""
-        self.text = said
+        self._continue(said)
         await self._publish(make, interrupts, streaming=streaming)
 
     async def publish_greeting(
@@ -94,7 +105,8 @@ class AnswerStream:
         interrupts: InterruptWatcher,
     ) -> None:
         """Publish what the model says first. No user waited for it, so it is not a latency."""
-        self._is_answer, self.text = False, said
+        self._is_answer = False
+        self._continue(said)
         await self._publish(partial(greet, said), interrupts, streaming=True)
 
     async def _publish(
@@ -139,9 +151,13 @@ class AnswerStream:
             self._asked_at = None  # the client has had the first audio
             rest = await self._context.engine.call(self._view.resume, said)
             if rest is not None:
-                self.text = said
+                self._continue(said)
                 return lambda: rest
+        self._said_ms = 0.0
         return self._view.generate
+
+    def _continue(self, said: str) -> None:
+        self.text, self._pieces = said, [(said, self._said_ms)]
 
     def _count(self, delta: Delta) -> None:
         is_first = self._is_answer and not (self.text or self.tokens)
@@ -162,11 +178,12 @@ class AnswerStream:
         """What a client that plays the answer as it arrives has played by now."""
         sent_ms = sum(ms for _, ms in self._pieces)
         left_ms = max(0.0, sent_ms - max(0.0, self.played_at - time.monotonic()) * 1000)
+        own_ms = max(0, round(left_ms - self._said_ms))
         played_ms, text = round(left_ms), ""
         for piece, ms in self._pieces:
             text += piece if left_ms >= ms else _begin_of(piece, left_ms / ms)
             left_ms = max(0.0, left_ms - ms)
-        return PlayedPart(played_ms, text)
+        return PlayedPart(played_ms, own_ms, text)
 
     def take_first_audio(self) -> FirstAudio | None:
         """For the entry with the first audio of the answer; None for every other."""

@@ -190,7 +190,7 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn, H
         part = await answer.cut(input_n, self._next_index - 1)
         self._past.amend(lambda turn: replace(turn, text=part.text, cut=True))
         self._answer_played_at = answer.played_at
-        await self._context.engine.call(self._view.interrupted, part.ms)
+        await self._context.engine.call(self._view.interrupted, part.own_ms)
 
     async def _cut_made(
         self, interrupts: InterruptWatcher, answer: AnswerStream, turn_index: int
@@ -274,6 +274,8 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn, H
             listener.open(turn.utterance)
         interrupts = InterruptWatcher(turn.last_input, self._view.set_break, self._view, takes_turn)
         answer = AnswerStream(context, self._session, self._view, self._trace, turn.asked_at)
+        if turn.said_ms:
+            answer.follow(turn.said_ms, turn.played_at)
         words = self._transcribe(turn.utterance)
         cutting = asyncio.create_task(self._cut_made(interrupts, answer, turn.index))
         try:
@@ -285,7 +287,7 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn, H
         if interrupts.stopped:
             return await self._stop()
         if interrupts.taken.is_set():
-            await context.engine.call(self._view.interrupted, cutting.result().ms)
+            await context.engine.call(self._view.interrupted, cutting.result().own_ms)
         elif listener is not None:
             self._played = answer
             listener.answer_ends_at(answer.played_at, asks=is_question(answer.text))

@@ -154,7 +154,7 @@ class InterruptWatcher:
 
     @asynccontextmanager
     async def watch(self, mailbox: SessionMailbox) -> AsyncIterator[None]:
-        """Read the mailbox until the context exits.
+        """Read the mailbox until the context exits. Raises the error of `takes_turn`, which stops the answer.
 
         An error of the mailbox is not raised here: its next call raises it again.
         """
@@ -164,10 +164,15 @@ class InterruptWatcher:
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
+        if not watching.cancelled():
+            watching.result()
 
     async def _read(self, mailbox: SessionMailbox) -> None:
         while not self.stopped:
-            item = await mailbox.next(None)
+            try:
+                item = await mailbox.next(None)
+            except Exception:  # noqa: BLE001 - the next call raises it again
+                return
             assert item is not None
             self.last = item.position
             self.stopped = isinstance(item.entry, StopIn)
@@ -178,7 +183,14 @@ class InterruptWatcher:
             self.resend()
 
     async def _is_taken(self, chunk: ChunkIn) -> bool:
-        return self._takes_turn is not None and await self._takes_turn(chunk)
+        if self._takes_turn is None:
+            return False
+        try:
+            return await self._takes_turn(chunk)
+        except Exception:
+            self.stopped = True
+            self.resend()
+            raise
 
     def resend(self) -> None:
         """Repeat the request: an engine ignores one that arrives before generation begins."""

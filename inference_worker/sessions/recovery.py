@@ -17,7 +17,13 @@ from antiphon.inference_worker.sessions.conversation_past import (
     past_unit,
 )
 from antiphon.inference_worker.sessions.unit_sequence import RESULTS_KNOWN
-from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, Samples, samples_from_bytes
+from antiphon.shared_schemas.audio import (
+    INPUT_RATE,
+    OUTPUT_RATE,
+    PcmFormat,
+    Samples,
+    samples_from_bytes,
+)
 from antiphon.shared_schemas.entries import (
     ChunkIn,
     DeltaOut,
@@ -263,6 +269,7 @@ def _paused_until(published: Sequence[StreamEntry]) -> float | None:
 class PendingTurn:
     """A turn that needs an answer; `said` is the part of it that the client already has.
 
+    That part has `said_ms` of audio, which a client has played at `played_at` (Redis-clock ms).
     `last_input` is the input in which the utterance ended. The greeting has no utterance, and its
     `last_input` is `prepare`. `asked_at`: the Redis-clock ms at which the user stopped speaking, if known.
     """
@@ -271,6 +278,8 @@ class PendingTurn:
     last_input: StreamPosition
     utterance: Samples | None = field(repr=False)
     said: str = ""
+    said_ms: float = 0.0
+    played_at: float = 0.0
     asked_at: float | None = None
 
 
@@ -388,9 +397,14 @@ def _open_turn(
         return None
     last, published = begun[-1], history.published
     after = published[published.index(last) :]
-    said = "".join(entry.text_delta for entry in after if isinstance(entry, DeltaOut))
-    utterance = _utterance(last.audio)
-    return PendingTurn(last.turn_index, history.nearest(last.input_n), utterance, said)
+    said, said_ms, played_at = "", 0.0, 0.0
+    for entry in after:
+        if isinstance(entry, DeltaOut):
+            ms = len(entry.audio) / PcmFormat.F32.width * 1000 / OUTPUT_RATE
+            said, said_ms = said + entry.text_delta, said_ms + ms
+            played_at = max(played_at, entry.at) + ms
+    utterance, asked_in = _utterance(last.audio), history.nearest(last.input_n)
+    return PendingTurn(last.turn_index, asked_in, utterance, said, said_ms, played_at)
 
 
 def _replay_start(inputs: Sequence[StreamRecord], answered: int) -> int:

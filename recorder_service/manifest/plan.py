@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import merge
+from operator import itemgetter
 
 from antiphon.recorder_service.journal.journal import (
     JournalContents,
@@ -15,11 +16,16 @@ from antiphon.recorder_service.journal.state import JournalState
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE
 from antiphon.shared_schemas.entries import (
     BreakIn,
+    CancelIn,
     ChatIn,
     ChunkIn,
     GeneratingOut,
+    InterruptedOut,
     ResultOut,
+    SettingsIn,
     StreamEntry,
+    TruncateItemIn,
+    VadOut,
 )
 from antiphon.shared_schemas.states import SessionKind
 
@@ -150,11 +156,11 @@ def _sounds(
 
 
 def _arrivals(
-    outputs: JournalEntries, start: float
+    entries: JournalEntries, start: float
 ) -> Iterator[tuple[float, JournalEntry[StreamEntry]]]:
     """When each entry arrived, in the stream's order: a second worker's clock may be behind."""
     latest = float("-inf")
-    for item in outputs:
+    for item in entries:
         latest = max(latest, item.entry.at - start)
         yield latest, item
 
@@ -166,29 +172,52 @@ def _model_sounds(outputs: JournalEntries, start: float) -> Iterator[TimedSound]
 
 
 def _cutoffs(inputs: JournalEntries, outputs: JournalEntries, start: float) -> list[float]:
-    """When the client dropped unplayed sound: on its own interruption, or when the model broke off."""
-    times = [at - start for at in _interruptions(inputs)]
-    mid_turn = False
-    for at_ms, item in _arrivals(outputs, start):
-        if not is_entry(item, ResultOut):
-            continue
-        if item.entry.is_listen and mid_turn:
-            times.append(at_ms)
-        mid_turn = not item.entry.is_listen and not item.entry.end_of_turn
-    return sorted(times)
+    """When the client dropped unplayed sound."""
+    interruptions = _Interruptions()
+    arrivals = merge(_arrivals(inputs, start), _arrivals(outputs, start), key=itemgetter(0))
+    return [at_ms for at_ms, item in arrivals if interruptions.add(item.entry)]
 
 
-def _interruptions(inputs: JournalEntries) -> Iterator[float]:
-    """A half-duplex `break`, and every chunk at which the client starts to force listening."""
-    forced = False
-    for item in inputs:
-        match item.entry:
-            case BreakIn():
-                yield item.entry.at
-            case ChunkIn(force_listen=force_listen):
-                if force_listen and not forced:
-                    yield item.entry.at
-                forced = force_listen
+class _Interruptions:
+    """Finds the entries of both streams, by time, at which a client drops unplayed sound."""
+
+    def __init__(self) -> None:
+        self._forced = False
+        """The newest chunk forces the model to listen."""
+        self._mid_turn = False
+        self._by_voice = False
+        """The speech of the user ends an answer, in a session of the kind `turns`."""
+        self._answer: GeneratingOut | None = None
+
+    def add(self, entry: StreamEntry) -> bool:
+        """Add the next entry. Whether the client drops unplayed sound."""
+        match entry:
+            case BreakIn() | InterruptedOut():
+                return True
+            case ChunkIn():
+                forced, self._forced = self._forced, entry.force_listen
+                return entry.force_listen and not forced
+            case ResultOut():
+                cut = entry.is_listen and (self._mid_turn or entry.interrupted)
+                self._mid_turn = not (entry.is_listen or entry.end_of_turn)
+                return cut
+        return self._add_to_turns(entry)
+
+    def _add_to_turns(self, entry: StreamEntry) -> bool:
+        """A command of the client counts if it names the newest answer."""
+        answer = self._answer
+        match entry:
+            case SettingsIn():
+                self._by_voice = entry.config.interruptible
+            case GeneratingOut():
+                self._answer = entry
+            case VadOut():
+                return entry.speaking and self._by_voice
+            case CancelIn() if answer is not None:
+                return entry.response_id in (None, answer.response_id)
+            case TruncateItemIn() if answer is not None:
+                return entry.item_id == answer.item_id
+        return False
 
 
 def _spoken_texts(

@@ -41,14 +41,15 @@ from antiphon.shared_schemas.entries import (
 from antiphon.shared_schemas.entries.turns import call_item_id, played_part
 
 MOST_SOUND_S = 120
-"""Of items without a transcript. The model does not hear older ones."""
+"""Of items without a transcript, or the newest one if it is longer. The model does not hear older ones."""
 
 _MS_BYTES = 4 * OUTPUT_RATE // 1000
+_UTTERANCE_MS_BYTES = PcmFormat.S16.width * INPUT_RATE // 1000
 
 
 @dataclass(slots=True)
 class Item:
-    """A message of the conversation. `audio_ms`: the length of an answer's sound."""
+    """A message of the conversation. `audio_ms`: the length of an answer's or an utterance's sound."""
 
     id: str
     message: ConversationMessage
@@ -144,7 +145,9 @@ class TurnsConversation:
                 self.interrupt()
             case ItemOut():
                 sound = AudioPart(entry.audio, PcmFormat.S16)
-                self._append(Item(entry.item_id, ConversationMessage(Role.USER, (sound,))))
+                message = ConversationMessage(Role.USER, (sound,))
+                audio_ms = len(entry.audio) // _UTTERANCE_MS_BYTES
+                self._append(Item(entry.item_id, message, audio_ms=audio_ms))
                 if entry.response_id:
                     self.wanted.append(WantedResponse(entry.response_id))
             case TranscriptOut(text=str(text)):
@@ -245,14 +248,14 @@ class TurnsConversation:
         self._forget_old_sound()
 
     def _forget_old_sound(self) -> None:
-        left = MOST_SOUND_S * INPUT_RATE
+        most, kept = MOST_SOUND_S * INPUT_RATE, 0
         for item in reversed(self.items):
-            for part in item.as_text.parts:
-                if isinstance(part, AudioPart):
-                    left -= len(part.data) // part.pcm.width
-            if left < 0:
-                kept = (part for part in item.message.parts if not isinstance(part, AudioPart))
-                item.message = replace(item.message, parts=tuple(kept))
+            sounds = [part for part in item.as_text.parts if isinstance(part, AudioPart)]
+            samples = sum(len(part.data) // part.pcm.width for part in sounds)
+            if kept and kept + samples > most:
+                rest = (part for part in item.message.parts if not isinstance(part, AudioPart))
+                item.message = replace(item.message, parts=tuple(rest))
+            kept += samples
 
     def _delete(self, item_id: str) -> None:
         self.items = [item for item in self.items if item.id != item_id]

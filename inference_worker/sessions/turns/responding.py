@@ -27,6 +27,7 @@ from antiphon.inference_worker.sessions.mailbox import InterruptWatcher
 from antiphon.inference_worker.sessions.runner import publish_error, reference_voice
 from antiphon.inference_worker.sessions.transcripts import UserTranscriber
 from antiphon.inference_worker.sessions.turns.conversation import (
+    MOST_SOUND_S,
     Item,
     TurnsConversation,
     WantedResponse,
@@ -54,6 +55,7 @@ _TRANSCRIPT_PATIENCE_S = 0.3
 _MESSAGE = re.compile(r"messages\.(\d+)(.*)", re.DOTALL)
 """What an engine calls a part of its input."""
 
+_OLD_SOUND = f"the item is older than the {MOST_SOUND_S} s of sound that are kept"
 _NO_TRANSCRIPTS = "the engine {} makes no transcripts; set ANTIPHON_TRANSCRIBE on the worker"
 
 
@@ -367,21 +369,25 @@ class Responder:
         """By the engine, or by the recogniser beside it."""
         item = self.conversation.find(item_id)
         recognised = self._recognised.pop(item_id, None)
-        if item is None or item.sound is None:
+        if item is None:
             self._untranscribed.remove(item_id)
             return
         context, info = self._context, self._context.processor.info
-        if info.transcribes:
+        if recognised is not None:
+            found = await recognised
+        elif not (info.transcribes or context.transcriber):
+            found = _Transcript(None, _NO_TRANSCRIPTS.format(info.name))
+        elif item.sound is None:
+            found = _Transcript(None, _OLD_SOUND)
+        elif info.transcribes:
             try:
                 text = await context.engine.call(self._transcript, item.sound.samples())
                 found = _Transcript(text)
             except EngineError as error:
                 found = _Transcript(None, str(error))
-        elif context.transcriber:
-            work = recognised or _recognise(context.transcriber, item.sound.samples())
-            found = await work
         else:
-            found = _Transcript(None, _NO_TRANSCRIPTS.format(info.name))
+            assert context.transcriber is not None
+            found = await _recognise(context.transcriber, item.sound.samples())
         await self._publish_transcript(item, found.text, found.problem)
 
     def _transcript(self, sound: Samples) -> str:
@@ -393,13 +399,12 @@ class Responder:
 
     async def _publish_transcript(self, item: Item, text: str | None, problem: str = "") -> None:
         self._untranscribed.remove(item.id)
-        seconds = len(item.sound.samples()) / INPUT_RATE if item.sound else 0.0
         await self.publish(
             TranscriptOut(
                 input_n=self.handled,
                 item_id=item.id,
                 text=text,
-                seconds=round(seconds, 3),
+                seconds=item.audio_ms / 1000,
                 problem=problem,
             )
         )

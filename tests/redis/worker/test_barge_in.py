@@ -16,6 +16,7 @@ from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart,
 from antiphon.shared_schemas.entries import (
     ChunkIn,
     DeltaOut,
+    ErrorOut,
     GeneratingOut,
     HalfDuplexPrepareIn,
     InterruptedOut,
@@ -23,8 +24,8 @@ from antiphon.shared_schemas.entries import (
     TurnDoneOut,
     VadOut,
 )
-from antiphon.shared_schemas.states import SessionKind
-from support.scripted_engine import ScriptedConversation
+from antiphon.shared_schemas.states import EndReason, SessionKind
+from support.scripted_engine import ScriptedConversation, ScriptedHalfDuplexView
 from support.synthetic_speech import GERMANY, ITALY, cough, silence, spoken
 from support.worker_harness import OpenSession, StreamClient, running_worker, stream_client
 
@@ -67,13 +68,14 @@ def chunks(audio: Samples, size: int = INPUT_RATE // 5) -> list[ChunkIn]:
     return [ChunkIn(audio=float_bytes(audio[i : i + size])) for i in range(0, len(audio), size)]
 
 
-async def in_answer(client: StreamClient, *, barge_in: bool = True) -> None:
-    """Ask, and receive the beginning of the answer."""
+async def in_answer(client: StreamClient, *, barge_in: bool = True, greeting: str = "") -> None:
+    """Ask unless the model greets, and receive the beginning of what it says."""
     content, blobs = flatten([ConversationMessage(Role.SYSTEM, (TextPart("be brief"),))])
-    config = HalfDuplexConfig(barge_in=barge_in)
+    config = HalfDuplexConfig(barge_in=barge_in, greeting=greeting)
     await client.send(HalfDuplexPrepareIn(content=content, blobs=blobs, config=config))
     await client.expect(PreparedOut)
-    await client.send(*chunks(QUESTION))
+    if not greeting:
+        await client.send(*chunks(QUESTION))
     await client.receive_until(DeltaOut)
 
 
@@ -215,3 +217,66 @@ async def test_a_cut_answer_stays_cut_on_other_workers(
             await client.send(*chunks(QUESTION))
             await client.receive_until(TurnDoneOut)
             assert [past.text for past in third.conversation.replayed] == [cut.text, "answer 2"]
+
+
+class HandedOver:
+    """A story of two workers. The first says one sentence with so much sound."""
+
+    FIRST, REST = "Once there was a dog.", STORY[21:]
+
+    def __init__(self, first_s: float) -> None:
+        self._first_s = first_s
+
+    def __call__(self, conversation: ScriptedConversation) -> Iterator[Delta]:
+        text, seconds = (self.REST, STORY_S) if conversation.said else (self.FIRST, self._first_s)
+        yield Delta(text=text, audio=np.full(round(seconds * OUTPUT_RATE), 0.1, np.float32))
+        conversation.silenced.wait()
+
+
+@pytest.mark.parametrize("greeting", ["", "Hello!"], ids=["an answer", "the greeting"])
+@pytest.mark.parametrize("first_s", [0.01, STORY_S])
+async def test_a_cut_answer_has_the_words_of_both_workers(
+    broker: Broker, settings: BrokerSettings, greeting: str, first_s: float
+) -> None:
+    """As far as they were played: the sound of the second worker follows that of the first."""
+    story = HandedOver(first_s)
+    async with stream_client(broker, KIND) as client:
+        async with running_worker(broker, settings, answer=story, greets=True):
+            await in_answer(client, greeting=greeting)
+        await broker.registry.worker_gone("w1")
+        async with running_worker(
+            broker, settings, worker_id="w2", answer=story, greets=True
+        ) as second:
+            assert (await client.expect(DeltaOut)).text_delta == story.REST
+            await client.send(*chunks(INTERRUPTION))
+            cut = await client.expect(InterruptedOut)
+            done = await client.expect(TurnDoneOut)
+            assert (done.text, done.stopped) == (cut.text, True)
+            if first_s == STORY_S:
+                assert cut.text != story.FIRST
+                assert story.FIRST.startswith(cut.text)
+                own_ms = 0
+            else:
+                assert cut.text.startswith(story.FIRST)
+                own_ms = cut.played_ms - round(first_s * 1000)
+            assert 0 < cut.played_ms < STORY_S * 1000
+            assert await next_question_is_whole(client)
+            assert f"interrupted {own_ms}" in second.conversation.calls
+
+
+async def test_a_recogniser_that_fails_during_an_answer_ends_the_session(
+    open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At once: nothing would interrupt the rest of the answer."""
+
+    def fails(self: ScriptedHalfDuplexView, speech: Samples) -> None:
+        raise RuntimeError("no words")
+
+    monkeypatch.setattr(ScriptedHalfDuplexView, "words_in", fails)
+    async with open_session(answer=Story(complete=False)) as (worker, client):
+        await in_answer(client)
+        await client.send(*chunks(INTERRUPTION))
+        error = await client.expect(ErrorOut)
+        assert error.fatal
+        assert (await client.ended()).reason is EndReason.ERROR
+        assert "stop" in worker.conversation.calls

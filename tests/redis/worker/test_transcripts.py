@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 from antiphon.broker.client import Broker
@@ -13,7 +14,7 @@ from antiphon.inference_worker.engines.local.hearing.transcript import Transcrip
 from antiphon.inference_worker.engines.local.hearing.transcription import Recogniser
 from antiphon.inference_worker.sessions.transcripts import UserTranscriber
 from antiphon.inference_worker.settings import WorkerSettings
-from antiphon.shared_schemas.audio import Samples, float_bytes
+from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, Samples, float_bytes, to_pcm16
 from antiphon.shared_schemas.config import DuplexConfig, HalfDuplexConfig, TurnsConfig
 from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart, flatten
 from antiphon.shared_schemas.entries import (
@@ -32,6 +33,7 @@ from antiphon.shared_schemas.entries import (
     VadOut,
 )
 from antiphon.shared_schemas.states import SessionKind
+from support.scripted_engine import HeldAnswer
 from support.speech import say, seconds, share_recognised
 from support.worker_harness import StreamClient, open_worker_session, stream_client
 
@@ -176,6 +178,42 @@ async def test_a_transcript_comes_before_its_answer_if_it_is_ready(
                 recogniser.may_answer.set()
                 late = await client.expect(TranscriptOut)
                 assert (late.item_id, late.text) == (item.item_id, "at last")
+    finally:
+        recogniser.may_answer.set()
+        transcriber.close()
+
+
+@pytest.mark.parametrize("recognises", [True, False])
+async def test_items_whose_sound_is_no_longer_kept_have_their_transcripts(
+    broker: Broker, settings: BrokerSettings, *, recognises: bool
+) -> None:
+    """Without a recogniser, the client learns that there is none."""
+    transcriber, recogniser, held = UserTranscriber(), WaitingRecogniser(), HeldAnswer()
+    transcriber._recogniser = recogniser
+    opened = open_worker_session(
+        broker,
+        settings,
+        SessionKind.TURNS,
+        answer=held,
+        transcriber=transcriber if recognises else None,
+    )
+    push = TurnsConfig(vad=None, responds=False)
+    said = np.zeros(100 * INPUT_RATE, np.float32)
+    said[:INPUT_RATE] = say(SENTENCE)[:INPUT_RATE]
+    sound = ChunkIn(audio=to_pcm16(said).tobytes(), pcm=PcmFormat.S16)
+    try:
+        async with opened as (_, client):
+            await client.send(SettingsIn(config=push), RespondIn(response_id="r1", config=push))
+            await client.receive_until(DeltaOut)
+            await client.send(sound, CommitIn(), sound, CommitIn())
+            items = [(await client.expect(ItemOut)).item_id for _ in range(2)]
+            recogniser.may_answer.set()
+            held.release.set()
+            made = [(await client.receive_until(TranscriptOut))[1] for _ in range(2)]
+            assert [each.item_id for each in made] == items
+            assert [each.seconds for each in made] == [100.0, 100.0]
+            assert {each.text for each in made} == {"at last" if recognises else None}
+            assert recognises or all(each.problem for each in made)
     finally:
         recogniser.may_answer.set()
         transcriber.close()

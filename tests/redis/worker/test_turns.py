@@ -8,9 +8,21 @@ import pytest
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
 from antiphon.inference_worker.engines.types import Delta
-from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples, float_bytes
+from antiphon.shared_schemas.audio import (
+    INPUT_RATE,
+    OUTPUT_RATE,
+    PcmFormat,
+    Samples,
+    float_bytes,
+)
 from antiphon.shared_schemas.config import TurnsConfig
-from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart, flatten
+from antiphon.shared_schemas.content import (
+    AudioPart,
+    ConversationMessage,
+    Role,
+    TextPart,
+    flatten,
+)
 from antiphon.shared_schemas.entries import (
     CancelIn,
     ChunkIn,
@@ -191,6 +203,26 @@ async def test_push_to_talk(open_session: OpenSession) -> None:
         [question] = worker.conversation.messages
         assert question.role is Role.USER
         assert worker.conversation.offered == []  # the engine knows no tools
+
+
+async def test_a_long_utterance_is_answered_and_older_ones_lose_their_sound(
+    open_session: OpenSession,
+) -> None:
+    minute = ChunkIn(audio=bytes(2 * 60 * INPUT_RATE), pcm=PcmFormat.S16)
+    async with open_session() as (worker, client):
+        await client.send(SettingsIn(config=PUSH), minute, CommitIn())
+        await client.receive_until(TranscriptOut)
+        await client.send(minute, minute, minute, CommitIn())
+        received = await client.expect(ItemOut)
+        missing = await client.expect(TranscriptOut)
+        assert (missing.item_id, missing.text, missing.seconds) == (received.item_id, None, 180.0)
+        await client.send(item("Be brief.", "b", received.item_id), asks("r1"))
+        await client.receive_until(TurnDoneOut)
+        long, written = worker.conversation.messages
+        [part] = long.parts
+        assert isinstance(part, AudioPart)
+        assert len(part.samples()) == 180 * INPUT_RATE
+        assert written.text == "Be brief."
 
 
 async def test_one_answer_at_a_time_and_others_outside_of_the_conversation(

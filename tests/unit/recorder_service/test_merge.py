@@ -18,7 +18,20 @@ from antiphon.recorder_service.journal.state import SessionEnding
 from antiphon.recorder_service.metrics import RecorderMetrics
 from antiphon.recorder_service.replay.merge import MergeQueue, merge
 from antiphon.shared_schemas.audio import PEAKS_PER_S, Samples, WaveformPeaks, to_pcm16
-from antiphon.shared_schemas.entries import BreakIn, ChatDoneOut, DeltaOut, StreamPosition
+from antiphon.shared_schemas.config import TurnsConfig
+from antiphon.shared_schemas.entries import (
+    BreakIn,
+    CancelIn,
+    ChatDoneOut,
+    DeltaOut,
+    Entry,
+    GeneratingOut,
+    InterruptedOut,
+    SettingsIn,
+    StreamPosition,
+    TruncateItemIn,
+    VadOut,
+)
 from antiphon.shared_schemas.recording import RecordingState, ReplayState, TurnRecording
 from antiphon.shared_schemas.states import EndReason, SessionKind
 from support.recorder_conversations import keep_going, result, sound, tree
@@ -150,6 +163,79 @@ def test_half_duplex_with_its_silences_and_a_stopped_answer(tmp_path: Path) -> N
     assert recorded.meta.replay is ReplayState.READY
     assert recorded.recording.merged_replay == "merged_replay.wav"
     assert not (recorded.folder / ".pieces").exists()
+
+
+def test_an_interruption_after_a_full_duplex_turn_cuts_what_still_plays(tmp_path: Path) -> None:
+    talk = TimedTalk.prepared()
+    talk.chunk(1.0, noise(0, 1.0, IN))
+    spoken = noise(1, 3.0, OUT)
+    talk.speak(1.2, spoken, end=True)
+    talk.listen(2.0)
+    talk.listen(3.0, interrupted=True)
+    replay = talk.record(tmp_path).replay()
+    model = track_with(len(replay), (1.2, spoken[: round(1.8 * OUT)]), rate=OUT)
+    np.testing.assert_array_equal(replay[:, 1], model)
+
+
+@pytest.mark.parametrize("cut", [True, False])
+def test_an_interrupted_half_duplex_answer_ends_there(tmp_path: Path, *, cut: bool) -> None:
+    """The next answer plays when it arrives, and not after the sound that the client dropped."""
+    talk = TimedTalk(SessionKind.HALF_DUPLEX)
+    talk.into(0.0, half_prepare())
+    talk.chunk(1.0, noise(0, 1.0, IN))
+    first, second = noise(1, 6.0, OUT), noise(2, 1.0, OUT)
+    talk.out(1.0, VadOut(input_n=2, speaking=True))
+    talk.out(1.1, DeltaOut(text_delta="a ", audio=first.tobytes()))
+    talk.out(2.0, VadOut(input_n=2, speaking=True))
+    if cut:
+        talk.out(3.0, InterruptedOut(input_n=2, turn_index=0, played_ms=1900, text="a"))
+    talk.out(4.0, DeltaOut(text_delta="b ", audio=second.tobytes()))
+    replay = talk.record(tmp_path).replay()
+    sounds = (
+        [(1.1, first[: round(1.9 * OUT)]), (4.0, second)] if cut else [(1.1, first), (7.1, second)]
+    )
+    np.testing.assert_array_equal(replay[:, 1], track_with(len(replay), *sounds, rate=OUT))
+
+
+VOICE = VadOut(input_n=1, speaking=True, item_id="item_2")
+
+
+@pytest.mark.parametrize(
+    ("entry", "interruptible", "cuts"),
+    [
+        (VOICE, True, True),
+        (VOICE, False, False),
+        (VadOut(input_n=1, speaking=False), True, False),
+        (TruncateItemIn(item_id="item_1", audio_ms=1900), False, True),
+        (TruncateItemIn(item_id="item_0", audio_ms=100), False, False),
+        (CancelIn(response_id="r1"), False, True),
+        (CancelIn(), False, True),
+        (CancelIn(response_id="r0"), False, False),
+    ],
+)
+def test_an_answer_of_items_ends_where_the_client_drops_it(
+    tmp_path: Path, entry: Entry, *, interruptible: bool, cuts: bool
+) -> None:
+    talk = TimedTalk(SessionKind.TURNS)
+    talk.into(0.0, SettingsIn(config=TurnsConfig(interruptible=interruptible)))
+    first, second = noise(1, 6.0, OUT), noise(2, 1.0, OUT)
+    for number in range(2):
+        begun = GeneratingOut(
+            input_n=1,
+            turn_index=number,
+            speech_duration_ms=0,
+            response_id=f"r{number}",
+            item_id=f"item_{number}",
+        )
+        talk.out(1.0, begun)
+    talk.out(1.1, DeltaOut(text_delta="a ", audio=first.tobytes()))
+    (talk.into if isinstance(entry, TruncateItemIn | CancelIn) else talk.out)(3.0, entry)
+    talk.out(4.0, DeltaOut(text_delta="b ", audio=second.tobytes()))
+    replay = talk.record(tmp_path).replay()
+    sounds = (
+        [(1.1, first[: round(1.9 * OUT)]), (4.0, second)] if cuts else [(1.1, first), (7.1, second)]
+    )
+    np.testing.assert_array_equal(replay[:, 1], track_with(len(replay), *sounds, rate=OUT))
 
 
 def test_a_chat_begins_with_the_users_audio(tmp_path: Path) -> None:

@@ -4,11 +4,16 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import cast
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.broker.stream_reader import Subscription
-from antiphon.inference_worker.sessions.mailbox import QueuedInput, SessionMailbox
+from antiphon.inference_worker.sessions.mailbox import (
+    InterruptWatcher,
+    QueuedInput,
+    SessionMailbox,
+)
 from antiphon.shared_schemas.audio import INPUT_RATE
 from antiphon.shared_schemas.entries import (
     ChunkIn,
@@ -18,6 +23,7 @@ from antiphon.shared_schemas.entries import (
     ResumeIn,
     StreamPosition,
 )
+from support.scripted_engine import ScriptedHalfDuplexView, two_pieces
 
 
 def chunk(**fields: object) -> ChunkIn:
@@ -90,6 +96,22 @@ async def test_diagnostics_are_ignored() -> None:
     assert item.position.n == 2
     filling.cancel()
     await asyncio.wait([filling])
+
+
+async def test_an_answer_leaves_a_failure_of_the_mailbox_to_its_next_reader() -> None:
+    async def fails() -> AsyncIterator[tuple[StreamPosition, InEntry]]:
+        raise OSError("gone")
+        yield
+
+    mailbox = SessionMailbox(3)
+    await mailbox.fill(cast("Subscription[InEntry]", fails()))
+    view = ScriptedHalfDuplexView(two_pieces, resumes=True)
+    interrupts = InterruptWatcher(StreamPosition(1, 1, 1), view.set_break, view)
+    async with interrupts.watch(mailbox):
+        await asyncio.sleep(0)
+    assert not interrupts.interrupted
+    with pytest.raises(OSError, match="gone"):
+        await mailbox.next(0)
 
 
 KINDS = st.sampled_from(["chunk", "pause", "resume"])
