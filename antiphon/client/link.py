@@ -4,13 +4,12 @@ import asyncio
 import ipaddress
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from itertools import cycle
 from typing import Any
 from urllib.parse import SplitResult, urlencode, urlsplit, urlunsplit
 
-import orjson
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidProxy, InvalidURI
 from websockets.proxy import get_proxy
@@ -19,10 +18,11 @@ from websockets.uri import parse_uri
 
 from antiphon.client.errors import CannotConnect, connection_error
 from antiphon.client.options import ClientOptions, check_key, check_options, with_defaults
+from antiphon.client.results import read_frame
 from antiphon.client.sound import check_samples
 from antiphon.shared_schemas.audio import PcmFormat, Samples, float_bytes, to_pcm16
 from antiphon.shared_schemas.ids import is_session_id
-from antiphon.shared_schemas.wire import BINARY_PROTOCOL, MediaBytes, split_frame, to_frame, to_text
+from antiphon.shared_schemas.wire import BINARY_PROTOCOL, MediaBytes, to_frame, to_text
 
 _SCHEMES = {"ws": "ws", "wss": "wss", "http": "ws", "https": "wss"}
 _ROUTES = ("/ws/", "/v1/")
@@ -103,6 +103,7 @@ _ATTEMPT_S = 4.0
 """An attempt to resume without an answer is abandoned after this time."""
 
 _DUPLICATE_CODES = ("not_ready", "paused")
+"""Codes of a refusal of the second of two requests. Its text begins with their type."""
 
 Reopen = Callable[[str, int, int], Awaitable[ClientConnection]]
 """Opens a new socket to the session: resume token, number of the last message, number of the attempt."""
@@ -126,7 +127,7 @@ class Link:
             return MediaBytes(to_pcm16(samples).tobytes(), self._pcm)
         return MediaBytes(float_bytes(samples))
 
-    async def frames(self) -> AsyncIterator[str | bytes]:
+    async def frames(self) -> AsyncGenerator[str | bytes, None]:
         """Received frames until the socket closes. Raises ConnectionClosed after an abnormal close."""
         async for frame in self.socket:
             yield frame
@@ -165,22 +166,28 @@ class ResumingLink(Link):
         self._attempts = 0
         self._abandoned = False
         self._request: Mapping[str, Any] | None = None
-        self._request_repeated = False
+        self._repeated = ""
+        """The type of a request that was sent twice, until its refusal arrives."""
         self._over = False
         self._connected = asyncio.Event()
         self._connected.set()
 
-    async def frames(self) -> AsyncIterator[str | bytes]:
-        """Every frame once, in order, until the session is over or cannot be resumed."""
-        while True:
-            with suppress(ConnectionClosed):
-                async for frame in self.socket:
-                    if self._is_new(frame):
-                        yield frame
-            if not await self._resume():
-                self._over = True
-                self._connected.set()
-                return
+    async def frames(self) -> AsyncGenerator[str | bytes, None]:
+        """Every frame once, in order, until the session is over or cannot be resumed.
+
+        Raises UnreadableMessage.
+        """
+        try:
+            while True:
+                with suppress(ConnectionClosed):
+                    async for frame in self.socket:
+                        if self._is_new(frame):
+                            yield frame
+                if not await self._resume():
+                    return
+        finally:
+            self._over = True
+            self._connected.set()
 
     async def send(self, message: Mapping[str, Any]) -> None:
         """Send one message, after a resume if necessary. Raises ConnectionClosed after the end."""
@@ -197,6 +204,8 @@ class ResumingLink(Link):
 
     async def request(self, message: Mapping[str, Any]) -> None:
         """Send a message that the server answers; a resume repeats it until it is answered."""
+        if message["type"] == self._repeated:
+            self._repeated = ""  # the server refuses both for the same reason
         self._request = message
         await self.send(message)
 
@@ -208,9 +217,11 @@ class ResumingLink(Link):
         await super().close()
 
     def _track(self, frame: str | bytes) -> dict[str, Any]:
-        """The message of a frame; keeps its number and resume token for the next resume."""
-        header = frame if isinstance(frame, str) else split_frame(frame)[0]
-        message: dict[str, Any] = orjson.loads(header)
+        """The message of a frame; keeps its number and resume token for the next resume.
+
+        Raises UnreadableMessage.
+        """
+        message, _ = read_frame(frame)
         self._seq = message.get("seq", self._seq)
         self._token = message.get("resume_token", self._token)
         if message["type"] == "response.done":  # of `mode=chat`: only a request can be resumed
@@ -224,10 +235,12 @@ class ResumingLink(Link):
     def _is_new(self, frame: str | bytes) -> bool:
         """False for the error about a request that was sent twice."""
         message = self._track(frame)
-        if not (self._request_repeated and message["type"] == "error"):
+        if not (self._repeated and message["type"] == "error"):
             return True
-        error = message["error"] if isinstance(message["error"], dict) else message
-        self._request_repeated = False
+        error = fields if isinstance(fields := message.get("error"), dict) else message
+        if not str(error.get("message")).startswith(f"{self._repeated}: "):
+            return True
+        self._repeated = ""
         return error.get("code") not in _DUPLICATE_CODES
 
     async def _resume(self) -> bool:
@@ -265,7 +278,7 @@ class ResumingLink(Link):
                 await socket.close()
                 return None
             if self._request is not None:
-                self._request_repeated = True
+                self._repeated = self._request["type"]
                 await self._send_on(socket, self._request)
             self.socket = socket
             self._connected.set()

@@ -186,21 +186,31 @@ class Parser:
         Ignores unknown fields and leaves missing ones blank, for compatibility with older and newer
         servers. Raises UnreadableMessage for any other mismatch.
         """
+        data, payload = read_frame(frame)
         try:
-            data, payload = _open(frame)
             kind = self._kinds.get(data["type"])
             if kind is None:
                 return None
             sounds = {n: _sound(data[n], payload) for n in kind.sounds if data.get(n) is not None}
             message = msgspec.convert(kind.blanks | data | sounds, kind.cls, builtin_types=(bytes,))
         except (KeyError, TypeError, ValueError) as error:
-            raise UnreadableMessage(f"the server sent something unreadable: {error}") from error
+            raise _unreadable(error) from error
         return message
 
 
-def _open(frame: str | bytes) -> tuple[dict[str, Any], Payload | None]:
-    header, payload = (frame, None) if isinstance(frame, str) else split_frame(frame)
-    return orjson.loads(header), payload
+def read_frame(frame: str | bytes) -> tuple[dict[str, Any], Payload | None]:
+    """The fields of a message, which has a `type`, and its payload. Raises UnreadableMessage."""
+    try:
+        header, payload = (frame, None) if isinstance(frame, str) else split_frame(frame)
+        data: dict[str, Any] = orjson.loads(header)
+        data["type"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise _unreadable(error) from error
+    return data, payload
+
+
+def _unreadable(error: Exception) -> UnreadableMessage:
+    return UnreadableMessage(f"the server sent something unreadable: {error}")
 
 
 def _sound(value: Any, payload: Payload | None) -> bytes:

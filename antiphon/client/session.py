@@ -3,7 +3,7 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager, suppress
 from difflib import get_close_matches
 from typing import Any, Generic, TypeVar
 
@@ -15,7 +15,6 @@ from antiphon.client.errors import (
     NoAnswer,
     ServerError,
     SessionOver,
-    UnreadableMessage,
 )
 from antiphon.client.link import CLOSE_TIMEOUT_S, Link
 from antiphon.client.results import CONVERSIONS, Parser
@@ -194,16 +193,22 @@ class Session(ABC, Generic[Place, Item]):
 
     async def receive(self) -> None:
         """Read the socket until it closes; `run_session` does this in a task."""
+        over: ClientError
         try:
             with suppress(ConnectionClosed):
-                async for frame in self._link.frames():
-                    message = self._parser.parse(frame)
-                    if message is not None:
-                        await self._take(message)
-        except UnreadableMessage as error:
-            await self._finish(error)
+                async with aclosing(self._link.frames()) as frames:
+                    async for frame in frames:
+                        message = self._parser.parse(frame)
+                        if message is not None:
+                            await self._take(message)
+        except ClientError as error:
+            over = error
+        except Exception as error:  # noqa: BLE001 - the calls that wait must end
+            over = SessionOver(f"the session has ended, because the client failed: {error!r}")
+            over.__cause__ = error
         else:
-            await self._finish(self._close_error())
+            over = self._close_error()
+        await self._finish(over)
 
     async def begin(self) -> None:
         """What the client sends before the session is used."""
@@ -243,7 +248,7 @@ class Session(ABC, Generic[Place, Item]):
         try:
             await (send or self._link.send)(message)
         except ConnectionClosed:
-            raise self._close_error() from None
+            raise self._over or self._close_error() from None
 
     async def _take(self, message: Any) -> None:
         """Any other message than those in the tables above is the answer to a request."""

@@ -317,16 +317,38 @@ async def test_unknown_messages_are_ignored() -> None:
         to_frame({"type": "result", "audio_data": MediaBytes(bytes(8))})[:-1],
     ],
 )
-async def test_unreadable_messages_are_refused(raw: str | bytes) -> None:
+@pytest.mark.parametrize("resume", [False, True])
+async def test_unreadable_messages_are_refused(raw: str | bytes, resume: bool) -> None:
     async def script(wire: Wire) -> None:
         await wire.begin()
+        await wire.expect("pause")
         await wire.socket.send(raw)
         await wire.socket.wait_closed()
 
-    async with talking_to(script) as session:
+    async with talking_to(script, resume=resume) as session, asyncio.timeout(90):
         await session.prepare()
         with pytest.raises(UnreadableMessage):
+            await session.pause()
+        with pytest.raises(UnreadableMessage):
             await collect(session)
+        with pytest.raises(UnreadableMessage):
+            await session.send_audio(SPOKEN)
+
+
+async def test_measurements_of_the_client_are_sent() -> None:
+    wires: list[Wire] = []
+
+    async def script(wire: Wire) -> None:
+        wires.append(wire)
+        await wire.begin()
+        await wire.expect("client_diagnostic")
+        await wire.finish()
+
+    async with talking_to(script) as session:
+        await session.prepare()
+        await session.send_diagnostic({"rtt": 12})
+        await session.stop()
+    assert wires[0].received[1]["metrics"] == {"rtt": 12}
 
 
 async def test_a_server_without_binary_frames_gets_text() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from antiphon.client import link
 from antiphon.client.duplex import connect_duplex
-from antiphon.client.errors import SessionOver
+from antiphon.client.errors import ServerError, SessionOver, UnreadableMessage
 from support.scripted_server import Scripted, Wire, speaking, talking_to
 
 SECOND = np.zeros(16_000, dtype=np.float32)
@@ -113,6 +113,11 @@ async def test_it_resumes_repeatedly_and_through_another_edge() -> None:
     ]
 
 
+async def _refuse(wire: Wire, kind: str, code: str) -> None:
+    text = f"{kind}: not allowed while the session is active; allowed now: stop"
+    await wire.send("error", error=text, message=text, code=code, field="type")
+
+
 @pytest.mark.parametrize("arrived", [True, False])
 async def test_an_unanswered_command_is_sent_again(arrived: bool) -> None:
     server = Server()
@@ -127,7 +132,7 @@ async def test_an_unanswered_command_is_sent_again(arrived: bool) -> None:
         if arrived:  # the answer was in flight when the link broke
             await wire.send("prepared", seq=2, prompt_length=3)
             await wire.expect("prepare")
-            await wire.send("error", seq=3, error="no", message="no", code="not_ready")
+            await _refuse(wire, "prepare", "not_ready")
         else:
             await wire.expect("prepare")
             await wire.send("prepared", seq=2, prompt_length=3)
@@ -141,6 +146,128 @@ async def test_an_unanswered_command_is_sent_again(arrived: bool) -> None:
         await session.send_audio(SECOND)
         assert (await anext(session.results())).text == "well"
         await session.stop()
+
+
+@pytest.mark.parametrize("refused", ["pause", "resume"])
+async def test_a_refusal_after_an_answered_repeat_is_raised(refused: str) -> None:
+    server = Server()
+
+    async def script(wire: Wire) -> None:
+        if server.count(wire) == 1:
+            await server.begin(wire)
+            await wire.expect("pause")
+            await _break(wire)
+            return
+        await server.resume(wire)
+        await wire.expect("pause")
+        await wire.send("paused", seq=3)
+        await wire.expect(refused)
+        await _refuse(wire, refused, "paused")
+        await wire.expect("stop")
+        await wire.send("stopped", session_id="s", seq=4)
+
+    async with talking_to(script, resume=True) as session, asyncio.timeout(90):
+        await session.prepare()
+        await session.pause()
+        with pytest.raises(ServerError, match=f"{refused}: not allowed"):
+            await (session.pause() if refused == "pause" else session.resume())
+        await session.stop()
+
+
+async def test_the_refusal_of_a_repeat_fails_no_request_after_it() -> None:
+    """It arrives after the program has sent its next request."""
+    server = Server()
+
+    async def script(wire: Wire) -> None:
+        if server.count(wire) == 1:
+            await server.begin(wire)
+            await wire.expect("pause")
+            await _break(wire)
+            return
+        await server.resume(wire)
+        await wire.send("paused", seq=3)
+        await wire.expect("pause")
+        await wire.expect("resume")
+        await _refuse(wire, "pause", "paused")
+        await wire.send("resumed", seq=4)
+        await wire.expect("stop")
+        await wire.send("stopped", session_id="s", seq=5)
+
+    async with talking_to(script, resume=True) as session, asyncio.timeout(90):
+        await session.prepare()
+        await session.pause()
+        await session.resume()
+        await session.stop()
+
+
+@pytest.mark.parametrize("raw", ["{", "[]", '{"no": "type"}', b"\1"])
+async def test_an_unreadable_answer_to_an_attempt_ends_the_session(raw: str | bytes) -> None:
+    server = Server()
+    sending = asyncio.Event()
+
+    async def script(wire: Wire) -> None:
+        if server.count(wire) == 1:
+            await server.begin(wire)
+            await _break(wire)
+            return
+        await sending.wait()
+        await wire.socket.send(raw)
+        await wire.socket.wait_closed()
+
+    async with talking_to(script, resume=True) as session, asyncio.timeout(90):
+        broken = asyncio.Event()
+        session.watch_connection(lambda _: broken.set())
+        await session.prepare()
+        await broken.wait()
+        sender = asyncio.create_task(session.send_audio(SECOND))
+        await asyncio.sleep(0)
+        sending.set()
+        with pytest.raises(UnreadableMessage):
+            await sender
+        with pytest.raises(UnreadableMessage):
+            await anext(session.results())
+
+
+async def test_an_error_without_fields_after_a_repeat_is_an_error() -> None:
+    server = Server()
+
+    async def script(wire: Wire) -> None:
+        if server.count(wire) == 1:
+            await wire.send("queue_done", seq=1, resume_token="s.one")
+            await wire.expect("prepare")
+            await _break(wire)
+            return
+        await server.resume(wire)
+        await wire.expect("prepare")
+        await wire.send("error")
+        await wire.expect("stop")
+        await wire.send("stopped", session_id="s", seq=2)
+
+    async with talking_to(script, resume=True) as session, asyncio.timeout(90):
+        with pytest.raises(ServerError):
+            await session.prepare()
+        await session.stop()
+
+
+async def test_a_program_that_fails_on_the_news_of_a_break_ends_the_session() -> None:
+    server = Server()
+
+    async def script(wire: Wire) -> None:
+        server.count(wire)
+        await server.begin(wire)
+        await _break(wire)
+
+    def fails(connected: bool) -> None:
+        raise ZeroDivisionError("a fault of the program")
+
+    async with talking_to(script, resume=True) as session, asyncio.timeout(90):
+        session.watch_connection(fails)
+        await session.prepare()
+        with pytest.raises(SessionOver, match="a fault of the program") as over:
+            await anext(session.results())
+        assert isinstance(over.value.__cause__, ZeroDivisionError)
+        with pytest.raises(SessionOver):
+            await session.pause()
 
 
 @pytest.mark.parametrize("code", [4410, 4409, 1008])
