@@ -9,6 +9,7 @@ from concurrent.futures import Future
 
 from antiphon.inference_worker.engines.common.barge_in import is_question
 from antiphon.inference_worker.engines.common.costs import StageCosts
+from antiphon.inference_worker.engines.local.chinese.script import said_in
 from antiphon.inference_worker.engines.local.clauses import words_of
 from antiphon.inference_worker.engines.local.dialogue import Dialogue, LlmMessage, turn_tokens
 from antiphon.inference_worker.engines.local.guard import AnswerGuard, mourns
@@ -20,6 +21,7 @@ from antiphon.inference_worker.engines.local.models import (
 )
 from antiphon.inference_worker.engines.local.pictures import NewestFrame
 from antiphon.inference_worker.engines.local.reply import Reply, UnfinishedReply
+from antiphon.inference_worker.engines.local.rules.chinese import asks_for_time
 from antiphon.inference_worker.engines.local.rules.follow_up import rest_to_continue
 from antiphon.inference_worker.engines.local.rules.situation import CAMERA_OFF, STILL_LOOKING
 from antiphon.inference_worker.engines.local.rules.text import plain
@@ -156,13 +158,14 @@ class Conversation:
         if self._reply is None and self.dialogue.unanswered:
             self._begin(doubtful=self._doubtful)
         elif self._reply is None and self._to_say:
-            self._begin(UnfinishedReply(words_of(self._to_say[0]), more=False))
+            self._begin(UnfinishedReply(self._words_of(self._to_say[0]), more=False))
             self._commentary = self._reply
 
     def check_in(self, text: str) -> None:
-        """Say `text`, unless something is being said or answered."""
+        """Say `text`, which is English, unless something is being said or answered."""
         if self._reply is None and not self.dialogue.unanswered:
-            self._begin(UnfinishedReply(words_of(text), more=False))
+            sentence = said_in(self._slot.options.language, text)
+            self._begin(UnfinishedReply(self._words_of(sentence), more=False))
 
     def resume(self, rest: UnfinishedReply, *, greeting: bool) -> None:
         """Continue the reply that another worker began."""
@@ -199,7 +202,8 @@ class Conversation:
             return None
         speech = reply.queue.take(samples, tokens)
         if not reply.begun and not speech.text:
-            self._drop_if_wordless(reply)
+            if reply.queue.exhausted:
+                self._drop_reply()
             return None
         if reply is self._commentary and not reply.begun:
             self._to_say.popleft()
@@ -241,9 +245,8 @@ class Conversation:
         """Raise an error of the background work once."""
         error = self._reply.failure if self._reply is not None and not self._expected else None
         if error is not None:
-            self._reply = None
+            self._drop_reply()
             self.dialogue.end_turn()
-            self.dialogue.leave_unanswered()
         elif self._reading_ahead is not None and self._reading_ahead.done():
             error = self._reading_ahead.exception()
             self._reading_ahead = None
@@ -281,7 +284,7 @@ class Conversation:
         options = self._slot.options
         messages = self.dialogue.messages(prefix, expected)
         if rest is None and (text := self._answer_by_rule(messages, doubtful=doubtful)):
-            rest = UnfinishedReply(words_of(text, options.language), more=False)
+            rest = UnfinishedReply(self._words_of(text), more=False)
         generate = functools.partial(
             self._slot.stream,
             messages if self._view is None else self._view.add_to(messages),
@@ -322,10 +325,15 @@ class Conversation:
     def _make_room(self, expected: str) -> None:
         self.dialogue.trim(self._prompt_limit - (turn_tokens(expected) if expected else 0.0))
 
-    def _drop_if_wordless(self, reply: Reply) -> None:
-        if reply.queue.exhausted:
-            self._reply = None
-            self.dialogue.leave_unanswered()
+    def _words_of(self, text: str) -> tuple[Word, ...]:
+        return words_of(text, self._slot.options.language)
+
+    def _drop_reply(self) -> None:
+        """End a reply that has no words or has failed. What it answers or says is not tried again."""
+        reply, self._reply = self._reply, None
+        if reply is not None and reply is self._commentary and not reply.begun:
+            self._to_say.popleft()
+        self.dialogue.leave_unanswered()
 
     def _end_turn(self) -> None:
         self.dialogue.end_turn()
@@ -343,7 +351,7 @@ def _view(models: LocalModels, *, selective: bool) -> NewestFrame | Watch | None
     return Watch(models.sight, selective=selective) if models.sight is not None else None
 
 
-_STILL_THERE = ("Are you still there?", "I am still here, if you need anything.")
+STILL_THERE = ("Are you still there?", "I am still here, if you need anything.")
 """After so many, the session waits for the user."""
 
 _HOLD_ON = re.compile(
@@ -365,13 +373,16 @@ class CheckIn:
 
     def user_said(self, text: str) -> None:
         self._silent_s, self._asked = 0.0, 0
-        self._waits = bool(_HOLD_ON.search(plain(text)))
+        self._waits = bool(_HOLD_ON.search(plain(text))) or asks_for_time(text)
 
     def passed(self, seconds: float, *, silent: bool) -> str:
-        """What to ask after a unit of this length; empty for nothing. `silent`: no one speaks in it."""
+        """What to ask, in English, after a unit of this length; empty for nothing.
+
+        `silent`: no one speaks in it.
+        """
         self._silent_s = self._silent_s + seconds if silent else 0.0
         is_due = self._after_s and self._silent_s >= self._after_s
-        if not is_due or self._waits or self._asked == len(_STILL_THERE):
+        if not is_due or self._waits or self._asked == len(STILL_THERE):
             return ""
         self._asked, self._silent_s = self._asked + 1, 0.0
-        return _STILL_THERE[self._asked - 1]
+        return STILL_THERE[self._asked - 1]

@@ -19,8 +19,10 @@ _DAYS = ("星期一", "星期二", "星期三", "星期四", "星期五", "星�
 _NAMED_DAYS = {"大前天": -3, "前天": -2, "昨天": -1, "今天": 0, "明天": 1, "后天": 2, "大后天": 3}
 
 _SIMPLIFIED = str.maketrans(
-    "幾點現嗎間號見誰麼會說謝對聽時這樣誰隻還個們麵請問歡訴氣聞價錢較聲慢聰頭裡裏後開來為從過話語誕節歲剛",
-    "几点现吗间号见谁么会说谢对听时这样谁只还个们面请问欢诉气闻价钱较声慢聪头里里后开来为从过话语诞节岁刚",
+    "幾點現嗎間號見誰麼會說謝對聽時這樣誰隻還個們麵請問歡訴氣聞價錢較聲慢聰頭裡裏後開來為從過話語誕節歲剛"
+    "讓馬給鐘別兒",
+    "几点现吗间号见谁么会说谢对听时这样谁只还个们面请问欢诉气闻价钱较声慢聪头里里后开来为从过话语诞节岁刚"
+    "让马给钟别儿",
 )
 """The recogniser sometimes writes traditional characters."""
 
@@ -59,6 +61,11 @@ def manner_of(said: Sequence[str]) -> Manner:
                 manner = Manner(manner.speed, other_gain(manner.gain, quieter=_is_quieter(text)))
                 break
     return manner
+
+
+def asks_for_time(text: str) -> bool:
+    """Whether the user asks the assistant to wait."""
+    return bool(_HOLD_ON.search(text.translate(_SIMPLIFIED)))
 
 
 def _forms(question: str) -> tuple[str, ...]:
@@ -132,6 +139,10 @@ def _is_quieter(text: str) -> bool:
     return "小" in text if "太" not in text else "大" in text
 
 
+_HOLD_ON = re.compile(
+    r"等(?:一[下等会]|[等我会下])|稍[等候]|别急|[让容]我(?:先|再)?[想看查]|我(?:先|再)?(?:想想|想一[下想]|查一?下)"
+    r"|(?:马上|很快|一会儿?)就?回来|给我(?:一?点|一|几)?(?:时间|分钟|秒)"
+)
 _BIT = r"(?:一?点儿?|一些)?"
 _PACE = re.compile(
     rf"[请你再]*[说讲]?[话得]?[慢快]{_BIT}[说讲]?{_BIT}|你?(?:[说讲][话得]*)?太[快慢]了?"

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -16,6 +17,8 @@ import soxr
 
 from antiphon.inference_worker.engines.common.barge_in import UserVoice
 from antiphon.inference_worker.engines.local import duplex
+from antiphon.inference_worker.engines.local.chinese.script import said_in
+from antiphon.inference_worker.engines.local.conversation import STILL_THERE
 from antiphon.inference_worker.engines.local.dialogue import CUT
 from antiphon.inference_worker.engines.local.duplex import LocalDuplexView
 from antiphon.inference_worker.engines.local.hearing.speech_input import (
@@ -30,13 +33,16 @@ from antiphon.inference_worker.engines.local.rules.answer import ENGLISH_ONLY
 from antiphon.inference_worker.engines.local.rules.situation import CAMERA_OFF
 from antiphon.inference_worker.engines.local.sight.watch import Watch
 from antiphon.inference_worker.engines.local.stored_models import bundled_model, check_gguf
+from antiphon.inference_worker.engines.local.voices.speaker import Speaker
 from antiphon.inference_worker.engines.types import (
     ContextFull,
+    EngineError,
     EngineLoadError,
     PastUnit,
 )
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples
 from antiphon.shared_schemas.config import DuplexConfig, GenerationConfig
+from antiphon.shared_schemas.entries import TextKind
 from antiphon.shared_schemas.unit_result import UnitResult
 from support.pictures import photograph
 from support.synthetic_speech import (
@@ -579,6 +585,40 @@ def test_a_failure_in_the_background_affects_only_its_session(
     with pytest.raises(ContextFull, match="does not fit"):
         list(listen(other_view))
     assert "Tokyo" in text_of(converse(view, JAPAN))
+
+
+@pytest.mark.parametrize("text", ["…", "-", "...", ""])
+def test_a_commentary_without_words_blocks_no_other(view: LocalDuplexView, text: str) -> None:
+    for commentary in (text, "Dinner is ready.", text):
+        view.add_text(TextKind.COMMENTARY, commentary)
+    assert text_of(listen(view)).strip() == "Dinner is ready."
+    run_unit(view, silence(1.0))
+    assert "to_say" not in run_unit(view, silence(1.0)).memo
+
+
+def test_a_commentary_that_fails_blocks_no_other(
+    view: LocalDuplexView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for commentary in ("Lunch is late.", "Dinner is ready."):
+        view.add_text(TextKind.COMMENTARY, commentary)
+    with monkeypatch.context() as fault:
+        fault.setattr(Speaker, "speak", lambda *_: 1 / 0)
+        with pytest.raises(EngineError, match="division by zero"):
+            run_units(view, repeat(silence(1.0), 40))
+    assert text_of(listen(view)).strip() == "Dinner is ready."
+
+
+def test_commentary_and_check_ins_are_in_the_language_of_the_worker(view: LocalDuplexView) -> None:
+    view._slot.options = view._slot.options.model_copy(update={"language": "zh"})
+    view.prepare("", STEADY.model_copy(update={"generate_audio": False, "check_in_s": 1.0}))
+    sentence = "你好，今天是3月5日。"
+    view.add_text(TextKind.COMMENTARY, sentence)
+    results = list(listen(view))
+    assert text_of(results).strip() == sentence
+    shown = [text for result in results for _, text in result.memo.get("word_times", ())]
+    assert [text.strip() for text in shown[:3]] == ["你", "好，", "今"]
+    view._check_in.user_said("你好。")
+    assert text_of(listen(view)).strip() == said_in("zh", STILL_THERE[0])
 
 
 def test_a_system_prompt_that_does_not_fit_is_refused(view: LocalDuplexView) -> None:

@@ -43,7 +43,12 @@ def test_a_silent_session_asks_twice_at_most_after_the_user_has_spoken() -> None
 
 
 @pytest.mark.parametrize(
-    "text", ["Hold on.", "Wait a moment, please.", "Let me think.", "Just a second."]
+    "text",
+    [
+        *("Hold on.", "Wait a moment, please.", "Let me think.", "Just a second."),
+        *("等一下，我去拿。", "等等。", "你等会儿。", "等我一下", "稍等！", "请稍候", "让我想想。"),
+        *("我马上回来。", "给我一分钟。", "先别急。", "讓我想想"),
+    ],
 )
 def test_a_session_waits_for_a_user_who_asks_for_time(text: str) -> None:
     check_in = CheckIn(5.0)

@@ -9,7 +9,9 @@ import soxr
 
 from antiphon.inference_worker.engines.common.costs import StageCosts
 from antiphon.inference_worker.engines.local.chinese.phonemes import symbols_of
+from antiphon.inference_worker.engines.local.chinese.script import said_in
 from antiphon.inference_worker.engines.local.clauses import ClauseSplitter
+from antiphon.inference_worker.engines.local.conversation import STILL_THERE
 from antiphon.inference_worker.engines.local.hearing.transcript import Transcript
 from antiphon.inference_worker.engines.local.hearing.whisper import find_files
 from antiphon.inference_worker.engines.local.options import LocalOptions
@@ -18,6 +20,7 @@ from antiphon.inference_worker.engines.processor import DuplexView
 from antiphon.inference_worker.engines.types import EngineLoadError
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples
 from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.entries import TextKind
 from support.llm_server import MODEL, ScriptedServer, says, scripted_server
 from support.synthetic_speech import audio_of, listen, run_units, silence, text_of, units_of
 
@@ -108,6 +111,21 @@ def test_a_conversation_is_understood_and_answered(
 def ask(view: DuplexView, question: Samples) -> list:  # type: ignore[type-arg]
     results = run_units(view, units_of(np.concatenate([silence(0.3), question])))
     return results if results[-1].end_of_turn else [*results, *listen(view)]
+
+
+def test_commentary_and_check_ins_are_spoken_in_chinese(
+    engine: LocalProcessor, view: DuplexView
+) -> None:
+    view.prepare("", DuplexConfig(force_listen_count=0, check_in_s=2.0))
+    ask(view, said(engine, "你好！"))
+    check_in = list(listen(view))
+    view.add_text(TextKind.COMMENTARY, "你好，今天的天气很好。")
+    commentary = list(listen(view))
+    assert text_of(check_in) == said_in("zh", STILL_THERE[0])
+    assert text_of(commentary) == "你好，今天的天气很好。"
+    for results in (check_in, commentary):
+        sound = soxr.resample(audio_of(results), OUTPUT_RATE, INPUT_RATE)
+        assert share_recognised(text_of(results), transcript_of(engine, sound).text) > 0.6
 
 
 def test_no_words_are_recognised_in_silence_and_noise(engine: LocalProcessor) -> None:

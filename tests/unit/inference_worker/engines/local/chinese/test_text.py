@@ -5,6 +5,7 @@ import pytest
 from antiphon.inference_worker.engines.local.chat import NO_SYSTEM, NO_WORDS
 from antiphon.inference_worker.engines.local.chinese.script import joined, said_in
 from antiphon.inference_worker.engines.local.clauses import ClauseSplitter, words_of
+from antiphon.inference_worker.engines.local.conversation import STILL_THERE
 from antiphon.inference_worker.engines.local.dialogue import STYLE_HINT, Dialogue
 from antiphon.inference_worker.engines.local.duplex import memo_of_unfinished, unfinished_reply
 from antiphon.inference_worker.engines.local.guard import CLOSING, NO_CONTENT, AnswerGuard
@@ -118,6 +119,7 @@ def test_a_turn_of_the_user_continues_without_a_space() -> None:
         UNREACHABLE,
         CUT_OFF,
         NO_ANSWER,
+        *STILL_THERE,
     ],
 )
 def test_each_sentence_of_the_engine_exists_in_chinese(sentence: str) -> None:
