@@ -41,7 +41,6 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import (
     Sampler,
     SpeechSettings,
     candidate_count,
-    code_probabilities,
 )
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     EncodeAudio,
@@ -64,6 +63,7 @@ from support.minicpmo.step_recorder import (
     Recorder,
     adjusted,
     choices_of,
+    code_probabilities,
     codes_of,
     forced_speech,
     play,
@@ -220,7 +220,7 @@ class SetRecorder:
                     "system_preserve_length": session.layout.protected,
                     "previous_token_ids": list(session.layout.previous),
                     "whisper_kv_len": session.audio_input.position,
-                    "audio_buffer_left": session.audio_input.stream.waiting_samples,
+                    "audio_buffer_left": len(session.audio_input.stream._waiting),
                 }
             )
             found[f"u{n}.pending_logits"] = pending

@@ -28,11 +28,15 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.cuda_graphs import Gr
 from antiphon.inference_worker.engines.minicpmo.scheduling.model_runner import ModelRunner
 from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import (
     CodeRow,
+    CodeSettings,
     RowSettings,
     SampledToken,
     Sampler,
     SamplingSettings,
     SpeechSettings,
+    _chances,
+    code_candidates,
+    code_tables,
 )
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     DecodeCodes,
@@ -141,6 +145,14 @@ def adjusted(sampler: Sampler, logits: Tensor, row: TokenRow, recent: Sequence[i
     return sampler.adjust(logits[None], settings, said)[0]
 
 
+def code_probabilities(logits: Tensor, rows: Sequence[CodeRow]) -> Tensor:
+    """The distribution of the draw for raw `logits` (rows, codes). The end code is the last."""
+    width = logits.shape[1]
+    table, recent = code_tables(rows, width, logits.device)
+    candidates = max(code_candidates(row, width) for row in rows)
+    return _chances(logits, CodeSettings.of(table), recent, candidates)
+
+
 def stream_embeds(network: MiniCPMO, wave: Samples, rows: Any) -> Any:
     """Chunk by chunk: the mel, the trimmed steps, the last hidden states, the embeddings."""
     config = network.config.audio_config
@@ -159,7 +171,7 @@ def stream_embeds(network: MiniCPMO, wave: Samples, rows: Any) -> Any:
         stream.push(wave[at : at + 16000])
         assert stream.ready
         mel = stream.take()
-        assert stream.waiting_samples == row["buffer_left"]
+        assert len(stream._waiting) == row["buffer_left"]
         if length + (mel.shape[1] - 1) // 2 + 1 >= config.max_source_positions:
             length = 0
         assert length == row["position_offset"]

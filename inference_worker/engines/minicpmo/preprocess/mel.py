@@ -94,10 +94,6 @@ class MelStream:
         """Whether `take` has a complete chunk."""
         return len(self._waiting) >= self._needed
 
-    @property
-    def waiting_samples(self) -> int:
-        return len(self._waiting)
-
     def take(self) -> Tensor:
         """The next chunk, shape (80, 100 + redundant frames). Call it only if `ready`."""
         needed = self._needed

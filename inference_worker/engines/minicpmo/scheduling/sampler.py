@@ -311,14 +311,6 @@ def _restricted(scores: Tensor, settings: SamplingSettings) -> tuple[Tensor, Ten
     return ranked, order
 
 
-def code_probabilities(logits: Tensor, rows: Sequence[CodeRow]) -> Tensor:
-    """The distribution of the draw for raw `logits` (rows, codes). The end code is the last."""
-    width = logits.shape[1]
-    table, recent = code_tables(rows, width, logits.device)
-    candidates = max(code_candidates(row, width) for row in rows)
-    return _chances(logits, CodeSettings.of(table), recent, candidates)
-
-
 class CodeSettings(NamedTuple):
     """The settings of all rows, (rows,) each, and `powers` (rows, n) of the repetition penalty.
 

@@ -20,7 +20,6 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import (
     SamplingSettings,
     SpeechSettings,
     candidate_count,
-    code_probabilities,
     sample_codes,
     top_scores,
 )
@@ -30,7 +29,7 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.token_choice import (
     settings_table,
 )
 from support.minicpmo import golden_set
-from support.minicpmo.step_recorder import choices_of, row_of_case
+from support.minicpmo.step_recorder import choices_of, code_probabilities, row_of_case
 
 PROBS = {"atol": 1e-5, "rtol": 0}
 
