@@ -19,7 +19,7 @@ from antiphon.shared_schemas.ids import new_share_token
 from antiphon.shared_schemas.voices import Voice
 
 _UNLISTED_TTL_S = 60
-"""Lifetime of audio that is not listed yet: an edge that dies in between leaves nothing behind."""
+"""Lifetime of audio until its voice is stored. If an edge dies before that, `_rows` removes the row."""
 
 
 _VOICE = TypeAdapter(Voice)
@@ -40,15 +40,15 @@ class VoiceStore:
             ("HSET", self._keys.ref_audio, voice.id, _pack(voice)),
             ("HLEN", self._keys.ref_audio),
         )
-        if int(count) > at_most:
+        if int(count) > at_most and len(await self._rows()) > at_most:
             await self.remove(voice.id)
             raise VoicesFull(at_most)
         await self._redis.call("PERSIST", sound)
 
     async def all(self) -> list[Voice]:
         """Every voice, oldest first."""
-        rows = await call_on_row(self._redis, "HGETALL", self._keys.ref_audio) or {}
-        voices = read_rows("ref_audio", rows.items(), lambda key, row: _unpack(key.decode(), row))
+        rows = (await self._rows()).items()
+        voices = read_rows("ref_audio", rows, lambda key, row: _unpack(key.decode(), row))
         return sorted(voices, key=lambda voice: (voice.created_at, voice.id))
 
     async def get(self, voice_id: str) -> Voice | None:
@@ -65,6 +65,15 @@ class VoiceStore:
         listed = await self._redis.call("HDEL", self._keys.ref_audio, voice_id)
         await self._redis.call("DEL", self._keys.voice(voice_id))
         return int(listed) == 1
+
+    async def _rows(self) -> dict[bytes, bytes]:
+        """The rows of voices with audio. Removes the others: their edge died before it kept the audio."""
+        rows = await call_on_row(self._redis, "HGETALL", self._keys.ref_audio) or {}
+        sounds = {key: self._keys.voice(key.decode(errors="replace")) for key in rows}
+        lost = [key for key in rows if not await self._redis.call("EXISTS", sounds[key])]
+        if lost:
+            await self._redis.call("HDEL", self._keys.ref_audio, *lost)
+        return {key: row for key, row in rows.items() if key not in lost}
 
 
 def _pack(voice: Voice) -> bytes:

@@ -5,7 +5,6 @@ them. When that key is removed, they are void.
 """
 
 import base64
-import binascii
 import hmac
 import time
 import zlib
@@ -55,10 +54,12 @@ def read_secret(token: str, keys: Iterable[bytes]) -> ClientSecret | None:
     try:
         packed = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         content = zlib.decompressobj().decompress(packed, _MAX_JSON_BYTES)
-        secret = ClientSecret(*orjson.loads(content))
-    except (binascii.Error, zlib.error, orjson.JSONDecodeError, TypeError):
+        expires_at, client, session = orjson.loads(content)
+    except (ValueError, TypeError, zlib.error):
         return None
-    return secret if secret.expires_at > time.time() else None
+    if not (isinstance(expires_at, int) and isinstance(client, str) and isinstance(session, dict)):
+        return None
+    return ClientSecret(expires_at, client, session) if expires_at > time.time() else None
 
 
 def _signature(key: bytes, text: str) -> str:

@@ -190,6 +190,9 @@ class LiveMachine(SoundStreamMachine[LiveCommand]):
         self._forwarded += 1
         return super()._forward(entry)
 
+    def refused(self, entry: InEntry) -> None:  # noqa: ARG002
+        self._forwarded -= 1
+
     def _ask(self, entry: InEntry, text: TextIn | None) -> list[Action]:
         actions = self._forward(entry)
         self._asked[self._forwarded] = text, self._link.event_id

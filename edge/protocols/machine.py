@@ -186,6 +186,9 @@ class SessionMachine(ABC, Generic[Command]):
     @abstractmethod
     def _handle(self, command: Command) -> Actions: ...
 
+    def refused(self, entry: InEntry) -> None:
+        """An entry that was forwarded is not written: too many wait."""
+
     @abstractmethod
     def deliver(self, entry: OutEntry, now_ms: float) -> Actions:
         """Handle an answer of the worker; `now_ms` is the time of the Redis clock."""

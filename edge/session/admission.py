@@ -1,5 +1,6 @@
 """Admits a connection: a new session joins the queue, or the client resumes an existing one."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -206,7 +207,7 @@ async def _join_or_resume(
             client=request.client,
             max_sessions=context.settings.max_sessions_per_client,
         )
-    except BrokerUnavailable:  # the session may be queued all the same
+    except (BrokerUnavailable, asyncio.CancelledError):  # the session may be queued all the same
         context.terminator.withdraw(sid, recording)
         raise
     state = ResumeState(token) if token else None
@@ -245,7 +246,7 @@ async def _resume(
         subscription.end(attached.reason)
     try:
         missed = await load_missed_messages(broker, sid, number, connection, resumed.last)
-    except Exception:
+    except (Exception, asyncio.CancelledError):
         context.terminator.detach(sid, number, connection, subscription.resumed)
         raise
     if attached.over:  # its streams have been opened again

@@ -291,8 +291,7 @@ class EdgeSession(Generic[Command]):
                         self._apply(self._machine.receive(await self._decoder.decode(frame)))
                         self._metrics.parse.observe(time.perf_counter() - began)
                     except InvalidInput as error:
-                        self._metrics.refused_input.labels(error.code).inc()
-                        self._report(explain(error))
+                        self._refuse(error)
                     except ChatRequested:
                         return Outcome.CHAT_REQUESTED
                 del frame  # the next wait would keep it in memory
@@ -363,18 +362,28 @@ class EdgeSession(Generic[Command]):
                 log.info("silence_dropped", reason=error.message)
 
     def _apply(self, actions: Iterable[Action], *, kept: bool = False) -> None:
-        """Execute the actions of one event. `kept`: inputs that the machine has held, within its limits."""
+        """Execute the actions of one event. `kept`: inputs that the machine has held, within its limits.
+
+        If an input is refused, raises InvalidInput after the others: the machine's state includes them.
+        """
         if self._finished.is_set():
             return
+        refusal: InvalidInput | None = None
         for action in actions:
             match action:
                 case Send(message=message):
                     self._queue.send(message)
                 case Forward(entry=entry):
-                    self._writer.put(entry, checked=not kept)
+                    try:
+                        self._writer.put(entry, checked=not kept)
+                    except InvalidInput as error:
+                        self._machine.refused(entry)
+                        refusal = error
                 case Finish():
                     self._finish(action)
                     return
+        if refusal is not None:
+            raise refusal
 
     def _finish(self, finish: Finish) -> None:
         """The session is over; its connection closes after the queued messages."""
@@ -382,8 +391,15 @@ class EdgeSession(Generic[Command]):
         self._finished.set()
         self._queue.close_after_sent(finish.close)
 
+    def _refuse(self, error: InvalidInput) -> None:
+        self._metrics.refused_input.labels(error.code).inc()
+        self._report(explain(error))
+
     def _report(self, fault: Fault, *finish: Finish) -> None:
-        self._apply([*self._machine.report(fault), *finish])
+        try:
+            self._apply([*self._machine.report(fault), *finish])
+        except InvalidInput as error:  # of sound that came before the refused command
+            self._refuse(error)
 
     def _fail(self, error: Exception) -> Outcome | None:
         """Report an unexpected error and close, unless another connection caused it."""

@@ -98,6 +98,8 @@ class CallConnection:
                 log.info("call_flooded", unplayed_s=round(self._player.seconds))
                 self._leave()
             return True
+        if self._channel.readyState != "open":  # "closing" comes a round trip before the close
+            self._leave()
         if self._gone or self._channel.bufferedAmount > _MOST_UNSENT_BYTES:
             return False
         self._put(frame)
@@ -105,9 +107,10 @@ class CallConnection:
 
     async def send(self, frame: ServerFrame) -> None:
         """Returns once it is sent to the client, or nearly."""
+        self._sent.clear()
         while not (self._gone or self.send_now(frame)):
-            self._sent.clear()
             await self._sent.wait()
+            self._sent.clear()
         if self._gone:
             raise ClientGone
 

@@ -125,6 +125,11 @@ class OpenAiRealtimeMachine(SessionMachine[RealtimeCommand]):
             self._before = [*before, *self._before]
             raise
 
+    def refused(self, entry: InEntry) -> None:  # noqa: ARG002
+        """Only sound is refused. The report of it does not name the command that came after it."""
+        if not self._state.is_sound:
+            self._state.begin_event()
+
     def placed(self, place: QueuePlace) -> Actions:  # noqa: ARG002
         """The protocol has no queue."""
         return self._greet()

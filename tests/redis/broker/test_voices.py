@@ -70,5 +70,28 @@ async def test_audio_that_was_never_listed_expires(
     assert await broker.voices.all() == []
 
 
+async def test_a_voice_that_is_listed_and_has_lost_its_audio_does_not_count(
+    broker: Broker, raw: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The edge dies after it listed the voice and before it keeps the audio."""
+    anna, ben = voice("Anna", 1), voice("Ben", 2)
+    call = broker._redis.call
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            broker._redis, "call", lambda *args: _dies() if args[0] == "PERSIST" else call(*args)
+        )
+        for one in (anna, ben):
+            with pytest.raises(asyncio.CancelledError):
+                await broker.voices.add(one, b"\0\0", at_most=2)
+    assert await broker.voices.all() == [anna, ben]  # their audio exists for a minute
+    await raw.delete(broker.keys.voice(anna.id))
+    carl = voice("Carl", 3)
+    await broker.voices.add(carl, b"\0\0", at_most=2)
+    assert set(await raw.hkeys(broker.keys.ref_audio)) == {ben.id.encode(), carl.id.encode()}
+    await raw.delete(broker.keys.voice(ben.id))
+    assert await broker.voices.all() == [carl]
+    assert await raw.hkeys(broker.keys.ref_audio) == [carl.id.encode()]
+
+
 async def _dies(*_: object) -> None:
     raise asyncio.CancelledError

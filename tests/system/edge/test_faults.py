@@ -5,16 +5,29 @@ import os
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
+import pybase64
 import pytest
 from websockets.asyncio.client import connect
 
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.settings import BrokerSettings
-from antiphon.shared_schemas.entries import ChunkIn
+from antiphon.shared_schemas.entries import (
+    CancelIn,
+    ChunkIn,
+    ClearIn,
+    ItemIn,
+    PreparedOut,
+    PrepareIn,
+    RespondIn,
+    SettingsIn,
+    TextAddedOut,
+    TextIn,
+)
 from antiphon.shared_schemas.states import EndReason
 from support.constants import variables
 from support.edge_harness import (
@@ -210,6 +223,114 @@ async def test_input_during_an_outage_is_bounded(redis_server: RedisServer) -> N
             taken += 1
         assert 32 <= taken < sent
         await client.abort()
+
+
+@dataclass
+class Outage:
+    """A session whose Redis stops at times."""
+
+    redis: RedisServer
+    client: Client
+    worker: PlayedWorker
+
+    async def fill(self, type_: str) -> None:
+        """Sends silence while Redis does not answer, until the edge refuses more."""
+        self.redis.freeze()
+        for _ in range(50):
+            await self.append(type_)
+        await self.client.expect("error")
+
+    async def append(self, type_: str, ms: int = 100) -> None:
+        silence = pybase64.b64encode_as_string(bytes(48 * ms))
+        await self.client.send(type_, audio=silence)
+
+
+@pytest.fixture
+async def outage(
+    redis_server: RedisServer, request: pytest.FixtureRequest
+) -> AsyncIterator[Outage]:
+    settings = BrokerSettings(
+        redis_url=redis_server.url, key_prefix="t-outage", redis_timeout_s=30.0
+    )
+    async with (
+        open_broker(settings) as broker,
+        running_edge(settings) as edge,
+        played_worker(broker) as worker,
+        edge.open(request.param) as client,
+    ):
+        yield Outage(redis_server, client, worker)
+        await client.abort()
+
+
+@pytest.mark.parametrize("outage", ["/v1/live/sessions"], indirect=True)
+async def test_acknowledgements_after_sound_that_was_refused(outage: Outage) -> None:
+    client = outage.client
+    await client.send("session.start", session={"model": "m"}, event_id="start")
+    session = await outage.worker.claim()
+    await session.expect(PrepareIn)
+    await session.publish(PreparedOut(input_n=1, prompt_length=1, chunk_ms=100))
+    assert (await client.expect("session.started"))["client_event_id"] == "start"
+    await outage.fill("session.input_audio.append")
+    outage.redis.thaw()
+    await client.send(
+        "session.commentary.append", content="Hello.", delegation_id=None, event_id="text"
+    )
+    while not isinstance((read := await session.read())[1], TextIn):
+        assert isinstance(read[1], ChunkIn)
+    await session.publish(TextAddedOut(text_n=read[0].n))
+    assert (await client.expect("session.commentary.appended"))["client_event_id"] == "text"
+
+
+APPEND = "input_audio_buffer.append"
+
+
+async def _granted_realtime(outage: Outage) -> PlayedSession:
+    await outage.client.expect("session.created")
+    session = await outage.worker.claim()
+    await _clear(outage.client)
+    await session.expect(SettingsIn)
+    await session.expect(ClearIn)
+    return session
+
+
+async def _clear(client: Client) -> None:
+    await client.send("input_audio_buffer.clear")
+    await client.expect("input_audio_buffer.cleared")
+
+
+@pytest.mark.parametrize("outage", ["/v1/realtime?model=any"], indirect=True)
+async def test_commands_behind_sound_that_is_refused(outage: Outage) -> None:
+    """The edge holds back less than 100 ms of sound until the next command."""
+    client, session = outage.client, await _granted_realtime(outage)
+    await outage.fill(APPEND)
+    await outage.append(APPEND, ms=10)
+    item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]}
+    await client.send("conversation.item.create", item=item)
+    await client.expect("conversation.item.added")
+    await client.expect("conversation.item.done")
+    await outage.append(APPEND, ms=10)
+    await client.send("response.create", event_id="ask")
+    await client.send("response.cancel")
+    outage.redis.thaw()
+    while isinstance((entry := (await session.read())[1]), ChunkIn):
+        pass
+    assert isinstance(entry, ItemIn)
+    assert (await session.expect(RespondIn)).event_id == "ask"
+    await session.expect(CancelIn)
+    await _clear(client)
+
+
+@pytest.mark.parametrize("outage", ["/v1/realtime?model=any"], indirect=True)
+async def test_a_refused_command_behind_sound_that_is_refused(outage: Outage) -> None:
+    client = outage.client
+    await _granted_realtime(outage)
+    await outage.fill(APPEND)
+    await outage.append(APPEND, ms=10)
+    await client.send("response.cancel", event_id="cancel")
+    error = (await client.expect("error"))["error"]
+    assert (error["code"], error["event_id"]) == ("response_cancel_not_active", "cancel")
+    outage.redis.thaw()
+    await _clear(client)
 
 
 @pytest.mark.edge(drain_s=3)

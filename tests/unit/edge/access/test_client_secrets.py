@@ -1,6 +1,7 @@
 """Keys for browsers."""
 
 import time
+from typing import Any
 
 import pytest
 
@@ -26,6 +27,24 @@ def test_other_keys_and_texts_are_worth_nothing() -> None:
     assert read_secret(token, [OTHER]) is None
     assert read_secret("ek_é." + "A" * 43, [KEY]) is None
     assert read_secret(token, []) is None
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        ("x", "", {}),
+        (None, "", {}),
+        ([SOON], "", {}),
+        (float(SOON), "", {}),
+        (SOON, 1, {}),
+        (SOON, None, {}),
+        (SOON, "", []),
+        (SOON, "", "settings"),
+    ],
+)
+def test_values_of_other_types_are_worth_nothing(content: tuple[Any, Any, Any]) -> None:
+    """Without keys everyone can sign."""
+    assert read_secret(ClientSecret(*content).signed(KEY), [KEY]) is None
 
 
 def test_it_expires() -> None:

@@ -17,6 +17,7 @@ from antiphon.edge.webrtc.connection import CallConnection
 from antiphon.edge.webrtc.ice import UdpPlaces
 from antiphon.edge.webrtc.peer import CallPeer
 from antiphon.edge.webrtc.sdp import read_offer
+from antiphon.shared_schemas.wire import TextParts
 from support.sdp_offers import OFFER
 
 
@@ -128,3 +129,24 @@ async def test_answers_that_are_not_played_yet_are_bounded(peer: CallPeer) -> No
     assert not peer.lost.is_set()
     connection.send_now(minute)
     assert peer.lost.is_set()
+
+
+async def test_a_channel_that_is_being_closed_has_lost_its_client(peer: CallPeer) -> None:
+    """aiortc is "closing" for a round trip before it reports the close, and refuses to send."""
+    channel = opened(peer)
+    connection = CallConnection(peer, 0)
+    channel._setReadyState("closing")
+    assert not connection.send_now(TextParts([b"{}"]))
+    assert peer.lost.is_set()
+    with pytest.raises(ClientGone):
+        async with asyncio.timeout(1):
+            await connection.receive()
+
+
+async def test_an_event_that_waits_while_the_channel_is_closed(peer: CallPeer) -> None:
+    channel = opened(peer)
+    connection = CallConnection(peer, 0)
+    channel._setReadyState("closing")
+    with pytest.raises(ClientGone):
+        async with asyncio.timeout(1):
+            await connection.send(TextParts([b"{}"]))
