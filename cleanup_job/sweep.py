@@ -1,6 +1,7 @@
 """One sweep over the recordings on disk: read, decide by age and total size, delete, report."""
 
 import fcntl
+import math
 import os
 import threading
 import time
@@ -56,13 +57,13 @@ class StoredSession:
 class Policy:
     """Limits; a negative `max_age_s` or `max_bytes` switches that rule off.
 
-    `wanted_bytes`: what the disk lacks, to be freed by the rule of size.
+    `wanted_free_bytes`: free space that the rule of size restores.
     """
 
     max_age_s: float
     max_bytes: float
     orphan_s: float
-    wanted_bytes: float = 0.0
+    wanted_free_bytes: float = 0.0
 
     def is_live(self, stored: StoredSession, now: float) -> bool:
         """True while the session is live, or a recorder may still write or merge there."""
@@ -70,15 +71,18 @@ class Policy:
 
 
 def decide(
-    sessions: Sequence[StoredSession], policy: Policy, now: float
+    sessions: Sequence[StoredSession], policy: Policy, now: float, free: float = math.inf
 ) -> list[tuple[StoredSession, Rule]]:
-    """What to delete, in order. Live sessions are never deleted, but their size counts."""
+    """What to delete, in order. Live sessions are never deleted, but their size counts.
+
+    `free`: free bytes of the disk.
+    """
     idle = [stored for stored in sessions if not policy.is_live(stored, now)]
     aged = [stored for stored in idle if 0 <= policy.max_age_s < now - stored.created]
     gone = {stored.name for stored in aged}
     kept = [stored for stored in idle if stored.name not in gone]
     total = sum(stored.size for stored in sessions if stored.name not in gone)
-    wanted = policy.wanted_bytes - sum(stored.size for stored in aged)
+    wanted = policy.wanted_free_bytes - free - sum(stored.size for stored in aged)
     surplus = max(total - policy.max_bytes, wanted) if policy.max_bytes >= 0 else 0.0
     return [
         *((stored, Rule.AGE) for stored in sorted(aged, key=lambda s: s.created)),
@@ -159,28 +163,23 @@ def _stats(paths: Iterable[Path]) -> dict[Path, os.stat_result]:
     return found
 
 
-def empty_trash(root: Path) -> int:
-    """Delete what an interrupted sweep left in the trash; returns how many directories. May raise OSError."""
+def _size(path: Path) -> int:
+    inside = _walk(path) if path.is_dir() else ()
+    return sum(about.st_size for about in _stats([path, *inside]).values())
+
+
+def trashed_folders(root: Path) -> list[Path]:
+    """What an interrupted sweep left in the trash. Raises OSError when it is unreadable."""
     try:
-        trashed = list((root / TRASH).iterdir())
+        return list((root / TRASH).iterdir())
     except FileNotFoundError:
-        return 0
-    for folder in trashed:
-        remove_tree(folder)
-    return len(trashed)
+        return []
 
 
-def drop_uploads(root: Path, silent_s: float) -> int:
-    """Delete uploads without new data for `silent_s`; returns how many. May raise OSError."""
-    dropped = 0
-    for path in (root / UPLOADS).glob("*.part"):
-        try:
-            if time.time() - path.stat().st_mtime > silent_s:
-                path.unlink()
-                dropped += 1
-        except FileNotFoundError:  # its edge has finished or dropped it
-            continue
-    return dropped
+def silent_uploads(root: Path, silent_s: float) -> list[Path]:
+    """Uploads without new data for `silent_s`. Raises OSError when they are unreadable."""
+    files = _stats((root / UPLOADS).glob("*.part"))
+    return [path for path, about in files.items() if time.time() - about.st_mtime > silent_s]
 
 
 LOCK_FILE = ".cleanup.lock"
@@ -198,7 +197,7 @@ def sweep(
         max_age_s=settings.retention_days * DAY_S,
         max_bytes=settings.max_storage_gb * GIB,
         orphan_s=settings.orphan_hours * 3600,
-        wanted_bytes=max(0.0, wanted_free_bytes(settings) - free_bytes(settings.data_dir)),
+        wanted_free_bytes=wanted_free_bytes(settings),
     )
     if policy.max_age_s < 0 and policy.max_bytes < 0:
         return SweepReport(status=SweepStatus.DISABLED, dry_run=settings.dry_run)
@@ -237,11 +236,14 @@ class _Sweep:
     now: float = field(default_factory=time.time)
     removed: list[Removal] = field(default_factory=list)
     failed: list[Failure] = field(default_factory=list)
+    spared_bytes: int = 0
+    """Of the leftovers that a dry run does not delete."""
 
     def run(self) -> SweepReport:
-        leftovers = 0 if self.dry_run else self._remove_leftovers()
+        leftovers = self._remove_leftovers()
         sessions = self._take_inventory()
-        for stored, rule in decide(sessions, self.policy, self.now):
+        free = free_bytes(self.root.parent) + self.spared_bytes
+        for stored, rule in decide(sessions, self.policy, self.now, free):
             if self.halt.is_set():
                 break
             if self.dry_run or self._delete(stored):
@@ -262,16 +264,34 @@ class _Sweep:
         )
 
     def _remove_leftovers(self) -> int:
-        trashed = self._count(TRASH, lambda: empty_trash(self.root))
-        uploads = self._count(UPLOADS, lambda: drop_uploads(self.root, self.policy.orphan_s))
-        return trashed + uploads
+        """Returns how many were deleted."""
+        trashed = self._clear(TRASH, lambda: trashed_folders(self.root), remove_tree)
+        return trashed + self._clear(
+            UPLOADS, lambda: silent_uploads(self.root, self.policy.orphan_s), Path.unlink
+        )
 
-    def _count(self, name: str, act: Callable[[], int]) -> int:
+    def _clear(
+        self, name: str, found: Callable[[], list[Path]], delete: Callable[[Path], None]
+    ) -> int:
+        """What cannot be deleted stops no other deletion."""
+        deleted = 0
         try:
-            return act()
+            leftovers = found()
         except OSError as error:
             self._fail(name, error)
             return 0
+        for path in leftovers:
+            try:
+                if self.dry_run:
+                    self.spared_bytes += _size(path)
+                else:
+                    delete(path)
+                    deleted += 1
+            except FileNotFoundError:  # its edge has finished or dropped it
+                continue
+            except OSError as error:
+                self._fail(f"{name}/{path.name}", error)
+        return deleted
 
     def _take_inventory(self) -> list[StoredSession]:
         """Empty after a stop: decisions from half an inventory would be wrong."""

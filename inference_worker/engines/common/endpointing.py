@@ -17,6 +17,8 @@ window has the higher score, so that silence in one half does not hide a syllabl
 
 WINDOW_MS = WINDOW_SAMPLES * 1000 / INPUT_RATE
 HYSTERESIS = 0.15
+LEAST_LEVEL = 0.01
+"""The network scores silence after speech lower."""
 SHORTEST_PAUSE_MS = 192.0
 """Silence in half duplex after which an utterance may end early."""
 
@@ -65,10 +67,11 @@ class EndpointRules:
 
     @classmethod
     def of(cls, config: VadConfig) -> Self:
-        level = config.threshold - HYSTERESIS
+        threshold = max(config.threshold, LEAST_LEVEL)
+        level = max(threshold - HYSTERESIS, threshold / 2, LEAST_LEVEL)
         return cls(
             frame_ms=WINDOW_MS,
-            speech_level=config.threshold,
+            speech_level=threshold,
             voiced_level=level,
             silence_level=level,
             end_silence_ms=config.min_silence_duration_ms,

@@ -24,10 +24,10 @@ from antiphon.cleanup_job.sweep import (
     DAY_S,
     LOCK_FILE,
     UPLOADS,
-    empty_trash,
     examine,
     sweep,
     sweep_lock,
+    trashed_folders,
 )
 from antiphon.shared_schemas.recording import (
     USED_FILE,
@@ -268,7 +268,49 @@ def test_leftovers_of_an_interrupted_sweep_are_removed(data: Path) -> None:
     report = swept(settings(data))
     assert report.leftovers == 1
     assert report.scanned == 0
-    assert empty_trash(data / "sessions") == 0
+    assert trashed_folders(data / "sessions") == []
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_the_space_of_leftovers_is_not_freed_twice(
+    data: Path, monkeypatch: pytest.MonkeyPatch, dry_run: bool
+) -> None:
+    sessions = data / "sessions"
+    for name, unused in (("rarely", 2), ("often", 1)):
+        make(data, name, unused_days=unused, size=60_000)
+    (sessions / TRASH).mkdir()
+    make(data, "trashed", size=50_000).rename(sessions / TRASH / "trashed.1234")
+    (sessions / UPLOADS).mkdir()
+    (sessions / UPLOADS / "old.part").write_bytes(b"x" * 20_000)
+    os.utime(sessions / UPLOADS / "old.part", (0, 0))
+
+    def used() -> int:
+        return sum(path.stat().st_size for path in sessions.rglob("*") if path.is_file())
+
+    disk = used() + 1.25 * GIB - 60_000
+    monkeypatch.setattr(cleanup_sweep, "free_bytes", lambda _folder: int(disk - used()))
+    report = swept(settings(data, min_free_disk_gb=1.0, dry_run=dry_run))
+    assert removed(report) == []
+
+
+def test_what_cannot_be_deleted_keeps_no_other_leftovers(data: Path) -> None:
+    trash, uploads = data / "sessions" / TRASH, data / "sessions" / UPLOADS
+    for name in "bdf":
+        (trash / name).mkdir(parents=True)
+        (uploads / f"{name}.part").mkdir(parents=True)
+        os.utime(uploads / f"{name}.part", (0, 0))
+    for name in "aceg":
+        (trash / name).write_bytes(b"")
+        (uploads / f"{name}.part").write_bytes(b"")
+        os.utime(uploads / f"{name}.part", (0, 0))
+    report = swept(settings(data))
+    assert sorted(failure.session for failure in report.failed) == [
+        *(f"{TRASH}/{name}" for name in "aceg"),
+        *(f"{UPLOADS}/{name}.part" for name in "bdf"),
+    ]
+    assert report.leftovers == 7
+    assert sorted(path.name for path in trash.iterdir()) == list("aceg")
+    assert [path.name for path in uploads.iterdir() if path.is_file()] == []
 
 
 def test_a_session_that_vanished_is_no_failure(data: Path) -> None:

@@ -77,8 +77,8 @@ class VllmOmniDuplexView(OneSessionView[VllmOmniServer, OmniSession], DuplexView
         self._unit = _Unit()
         self._owed_s = 0.0
         """Input that the server has not answered."""
-        self._received_at = 0.0
-        """When its newest event arrived (monotonic)."""
+        self._silent_s = 0.0
+        """Input since its newest event. A pause of the client is no silence of the server."""
         self._response = ""
         """The answer that it gives now."""
         self._last_response = ""
@@ -144,6 +144,7 @@ class VllmOmniDuplexView(OneSessionView[VllmOmniServer, OmniSession], DuplexView
             audio, frames = self._input
             session.send(append(audio, frames, force_listen=forced))
             self._owed_s += len(audio) / INPUT_RATE
+            self._silent_s += len(audio) / INPUT_RATE
             self._collect(session, forced=forced)
             session.acknowledge()
         except SessionLost as lost:
@@ -196,14 +197,18 @@ class VllmOmniDuplexView(OneSessionView[VllmOmniServer, OmniSession], DuplexView
         While it answers, a unit in which it listens has no event, so there is nothing to wait for.
         """
         limit_s = self._options.stall_timeout_s
-        silent = EngineLost(f"the backend server has sent nothing for {limit_s:g} s")
-        if self._response and time.monotonic() - self._received_at > limit_s:
-            raise silent
+        if self._response and self._silent_s > limit_s:
+            self._take_next(session, 0.0)
         while self._owed_s >= _MOST_OWED_S and not self._response and not self._interrupted():
-            if event := session.next(limit_s):
-                self._take(event)
-            elif not self._interrupted():
-                raise silent
+            self._take_next(session, limit_s)
+
+    def _take_next(self, session: OmniSession, timeout_s: float) -> None:
+        """Raises EngineLost if there is no event within `timeout_s`."""
+        if event := session.next(timeout_s):
+            self._take(event)
+        elif not self._interrupted():
+            limit_s = self._options.stall_timeout_s
+            raise EngineLost(f"the backend server has sent nothing for {limit_s:g} s")
 
     def _collect(self, session: OmniSession, *, forced: bool) -> None:
         by = time.monotonic() + len(self._input[0]) / INPUT_RATE
@@ -217,7 +222,7 @@ class VllmOmniDuplexView(OneSessionView[VllmOmniServer, OmniSession], DuplexView
             self._take(event)
 
     def _take(self, event: OmniEvent) -> None:
-        unit, self._received_at = self._unit, time.monotonic()
+        unit, self._silent_s = self._unit, 0.0
         match event.kind:
             case EventKind.LISTENS:
                 self._owed_s = max(0.0, self._owed_s - _UNIT_S)

@@ -2,11 +2,13 @@
 
 import base64
 import io
+import weakref
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from antiphon.inference_worker.engines.backend.half_duplex import TurnHistory
 from antiphon.inference_worker.engines.processor import HalfDuplexView
 from antiphon.inference_worker.engines.types import EngineLost, PastTurn, UnsupportedContent
 from antiphon.shared_schemas.audio import INPUT_RATE, float_bytes
@@ -97,6 +99,34 @@ def test_the_sound_of_old_turns_is_not_sent(demo: ScriptedBackend, connect: Conn
     assert list(view.generate())
     roles = [role for role, _ in shape(demo)]
     assert roles == ["system", *["assistant"] * 2, *["user", "assistant"] * 8, "user"]
+
+
+def test_the_sound_of_old_turns_is_not_kept() -> None:
+    history = TurnHistory(SYSTEM, 8192)
+    utterances = [np.full(INPUT_RATE, 0.1, dtype=np.float32) for _ in range(20)]
+    kept = [weakref.ref(utterance) for utterance in utterances]
+    while utterances:
+        history.add(utterances.pop(0))
+        history.answered("Yes.")
+    assert [utterance() is None for utterance in kept] == [True] * 11 + [False] * 9
+    history.drop_newest()
+    history.add(SPEECH)
+    roles = [message.role for message in history.messages()]
+    assert (roles.count(Role.USER), roles.count(Role.ASSISTANT)) == (9, 19)
+
+
+def test_turns_beyond_the_context_are_not_sent(demo: ScriptedBackend, connect: Connect) -> None:
+    """The newest turn is sent in any case."""
+    replies(demo, [done("Many words. " * 5)])
+    view = connect(demo, context_tokens=300).set_half_duplex_mode()
+    view.prepare(SYSTEM, HalfDuplexConfig(generation=GenerationConfig(max_new_tokens=100)))
+    for _ in range(20):
+        view.prefill(SPEECH)
+        assert list(view.generate())
+    assert 2 <= [role for role, _ in shape(demo)].count("assistant") <= 8
+    view.prefill(np.resize(SPEECH, 20 * INPUT_RATE))
+    assert list(view.generate())
+    assert shape(demo) == [("system", ["text"]), ("user", ["audio"])]
 
 
 def test_pieces_are_passed_on_and_tokens_counted(demo: ScriptedBackend, connect: Connect) -> None:

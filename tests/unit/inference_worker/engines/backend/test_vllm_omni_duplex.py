@@ -2,6 +2,7 @@
 
 import base64
 import io
+import time
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from antiphon.inference_worker.engines.types import (
 )
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, float_bytes
 from antiphon.shared_schemas.config import DuplexConfig
+from support.redis_server import wait_until
 from support.vllm_omni_server import (
     MODEL,
     TONE,
@@ -336,6 +338,33 @@ def test_a_pause_in_an_answer_stops_no_input(
     for _ in range(3):
         assert not step(view, part).is_listen
     assert len(omni.sessions[0].inputs) == 4
+
+
+def test_a_pause_of_the_client_in_an_answer_is_no_silence_of_the_server(
+    omni: ScriptedVllmOmni, connect: Connect
+) -> None:
+    """Also after a unit about which the server says nothing."""
+    units(omni, [*begins("a"), *says("a", "One ")])
+    view, part = open_view(connect(omni, stall_timeout_s=0.5)), SECOND[: INPUT_RATE // 5]
+    assert step(view, SECOND).text == "One "
+    for _ in range(2):
+        time.sleep(0.6)
+        result = step(view, part)
+        assert (result.is_listen, result.text, result.end_of_turn) == (False, "", False)
+
+
+def test_what_arrives_in_a_pause_of_the_client_is_read_first(
+    omni: ScriptedVllmOmni, connect: Connect
+) -> None:
+    late = {"type": "response.speak", "after_s": 0.5}
+    units(omni, [*begins("a"), *says("a", "One "), late, *says("a", "two."), *ends("a")])
+    view, part = open_view(connect(omni, stall_timeout_s=0.1)), SECOND[: INPUT_RATE // 5]
+    results = [step(view, SECOND), step(view, part)]
+    [session] = omni.sessions
+    wait_until(lambda: session.sent[-1]["type"] == "response.done", within_s=60)
+    time.sleep(0.3)
+    words, _, last = summary([*results, step(view, part)])
+    assert (words, last.count(True)) == ("One two.", 1)
 
 
 def test_a_server_that_stops_in_an_answer_is_given_up(

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from antiphon.cli.common import BUNDLED_QUESTION
 from antiphon.inference_worker.engines.common.endpointing import (
     MAX_UTTERANCE_S,
     WINDOW_MS,
@@ -23,6 +24,7 @@ from antiphon.inference_worker.engines.common.endpointing import (
 from antiphon.inference_worker.engines.common.silero import STEP_SAMPLES
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 from antiphon.shared_schemas.config import VadConfig
+from antiphon.shared_schemas.wav import open_wav
 
 CONFIG = VadConfig()
 END = 13
@@ -67,6 +69,26 @@ def test_speech_is_announced_once_it_is_long_enough_and_ends_in_silence() -> Non
 def test_speech_begins_at_the_threshold_and_continues_slightly_below_it() -> None:
     assert detect([0.79] * 5) == []
     assert detect([0.8, 0.66, 0.66, 0.64, *[0.0] * END]) == [1, span(0, 3)]
+
+
+@pytest.mark.parametrize(
+    ("threshold", "speech", "silence"),
+    [
+        (0.8, 0.8, 0.65),
+        (0.5, 0.5, 0.35),
+        (0.16, 0.16, 0.08),
+        (0.15, 0.15, 0.075),
+        (0.05, 0.05, 0.025),
+        (0.01, 0.01, 0.01),
+        (0.001, 0.01, 0.01),
+    ],
+)
+def test_silence_is_below_the_levels_of_any_threshold(
+    threshold: float, speech: float, silence: float
+) -> None:
+    rules = EndpointRules.of(VadConfig(threshold=threshold))
+    levels = (rules.speech_level, rules.voiced_level, rules.silence_level)
+    assert levels == pytest.approx((speech, silence, silence))
 
 
 def test_noise_shorter_than_speech_is_never_announced() -> None:
@@ -182,6 +204,16 @@ def test_the_probability_of_a_window_is_that_of_its_likelier_half() -> None:
     half = np.zeros(WINDOW_SAMPLES, dtype=np.float32)
     half[STEP_SAMPLES:] = 0.9
     assert vad.feed(half) == [SpeechStarted(0)]
+
+
+@pytest.mark.parametrize("threshold", [0.001, 0.01, 0.05, 0.15, 0.8])
+def test_a_question_ends_at_any_threshold(threshold: float) -> None:
+    question = open_wav(BUNDLED_QUESTION.read_bytes()).mono()
+    vad = StreamingVAD(VadConfig(threshold=threshold))
+    events = vad.feed(np.pad(question, (0, 3 * INPUT_RATE)))
+    assert [type(event) for event in events] == [SpeechStarted, SpeechEnded]
+    assert isinstance(events[1], SpeechEnded)
+    assert events[1].speech_ms <= len(question) * 1000 / INPUT_RATE
 
 
 @pytest.mark.speech
