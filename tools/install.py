@@ -51,7 +51,9 @@ def main(folder: Path, extras: list[str]) -> int:
     except (CannotInstall, NoUv) as error:
         sys.stderr.write(f"\n{error}\n")
         return 1
-    (folder / _STAMP).write_text("\n".join([_fingerprint(), *wanted]))
+    unfinished = folder / f"{_STAMP}.new"
+    unfinished.write_text("\n".join([_fingerprint(), *wanted]))
+    unfinished.replace(folder / _STAMP)
     _print("installed")
     return 0
 
@@ -62,8 +64,10 @@ class CannotInstall(Exception):
 
 def _installed(folder: Path) -> set[str] | None:
     """The installed extras; None if a complete installation is necessary."""
-    stamp = folder / _STAMP
-    fingerprint, *extras = stamp.read_text().splitlines() if stamp.exists() else [""]
+    try:
+        fingerprint, *extras = (folder / _STAMP).read_text().splitlines()
+    except (FileNotFoundError, ValueError):  # none, or a damaged one
+        return None
     return set(extras) if fingerprint == _fingerprint() else None
 
 

@@ -14,6 +14,7 @@ from antiphon.broker.service.logs import configure_logging, hide_in_text
 from antiphon.broker.settings import BrokerSettings
 from antiphon.cli.common import command, fail, program
 from antiphon.cli.stack.stack_file import StackFile
+from antiphon.interrupts import INTERRUPTED
 from antiphon.recorder_service.settings import RecorderSettings
 
 T = TypeVar("T")
@@ -50,11 +51,15 @@ def command_there(words: str, redis_url: str | None, data_dir: Path | None) -> s
 
 
 def call_broker(
-    call: Callable[[Broker], Awaitable[T]], redis_url: str | None, data_dir: Path | None = None
+    call: Callable[[Broker], Awaitable[T]],
+    redis_url: str | None,
+    data_dir: Path | None = None,
+    *,
+    interrupted: int = INTERRUPTED,
 ) -> T:
     """Open a connection for one call: to the URL of a flag, or to the stack in the folder of a flag.
 
-    Exits with status 1 if Redis does not answer or the folder has no stack, 0 after Ctrl-C.
+    Exits with status 1 if Redis does not answer or the folder has no stack, `interrupted` after Ctrl-C.
     """
     configure_logging("antiphon")  # on stderr, since other programs read what stdout has
     if data_dir is not None and redis_url is None:
@@ -73,4 +78,4 @@ def call_broker(
         )
         fail(f"{error}\n{error.remedy or default}")
     except KeyboardInterrupt:
-        raise typer.Exit from None
+        raise typer.Exit(interrupted) from None

@@ -19,6 +19,9 @@ from antiphon.cli.stack.usage import processes_of
 from antiphon.cli.terminal import Terminal, echo, echo_json
 from antiphon.recorder_service.settings import RecorderSettings
 
+KILL_SIGNAL = signal.SIGQUIT
+"""Ends `antiphon up` and its services at once."""
+
 SERVICES = ("redis", "edge", "worker", "recorder", "cleanup")
 _LOGS = (*COLOURS, UP_LOG)
 _POLL_S = 0.2
@@ -32,14 +35,11 @@ def down(
 ) -> None:
     folder = _folder(data_dir)
     stack = running_stack(folder)
-    os.kill(stack.pid, signal.SIGTERM)
+    os.kill(stack.pid, KILL_SIGNAL if now else signal.SIGTERM)
     echo(f"stopping {stack.http_url} (process {stack.pid})")
     try:
         while (still := StackFile.read(folder)) is not None and still.pid == stack.pid:
             time.sleep(_POLL_S)
-            if now:
-                with suppress(ProcessLookupError):
-                    os.kill(stack.pid, signal.SIGTERM)
     except KeyboardInterrupt:
         echo(f"it is still stopping; `{command('down --now', folder)}` ends it at once")
         raise typer.Exit(130) from None

@@ -63,15 +63,31 @@ class _Edge:
 
     async def _stream(self, history: History) -> str:
         from antiphon.client.chat import ask
+        from antiphon.client.errors import NoAnswer
 
-        printed = StreamedText()
-        async with ask(self._url, history, api_key=self._api_key) as answer:
-            await answer.wait_for_turn(_show_place, no_worker_s=self._patience_s)
+        printed, clock = StreamedText(), asyncio.get_running_loop()
+
+        def wait_again(*_: object) -> None:
+            limit.reschedule(clock.time() + self._patience_s)
+
+        def wait_for_worker(place: Queued) -> None:
+            limit.reschedule(None)  # `no_worker_s` is the limit of this wait
+            _show_place(place)
+
+        async with ask(self._url, history, api_key=self._api_key, on_progress=wait_again) as answer:
             try:
-                async for piece in answer.pieces():
-                    printed.add(piece.text)
-            finally:
-                echo()
+                async with asyncio.timeout(self._patience_s) as limit:
+                    await answer.wait_for_turn(wait_for_worker, no_worker_s=self._patience_s)
+                    try:
+                        wait_again()
+                        async for piece in answer.pieces():
+                            wait_again()
+                            printed.add(piece.text)
+                    finally:
+                        echo()
+            except TimeoutError:
+                what = "the answer did not continue" if printed.text else "no answer came"
+                raise NoAnswer(f"{what} within {self._patience_s:g} s") from None
         return printed.text
 
 

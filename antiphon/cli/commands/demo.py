@@ -31,7 +31,6 @@ from antiphon.cli.stack.stack import (
 from antiphon.cli.terminal import Terminal
 from antiphon.client.errors import ClientError
 from antiphon.client.sound import load_wav
-from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.recording import META_FILE, Meta, RecordingState, parse_meta
 
@@ -90,15 +89,12 @@ def run_demo(questions: Sequence[Path], data_dir: Path, api_key: str | None) -> 
 
 
 def _plan(data_dir: Path, redis_dir: Path) -> StackPlan:
-    """Uses free ports, so that it runs beside anything else, and temporary Redis data."""
+    """Uses a free port and a private, temporary Redis, so that it runs beside anything else."""
     check_setting_names()
-    settings = EdgeSettings()
-    configured = settings.redis_url if "redis_url" in settings.model_fields_set else None
     return StackPlan(
         data_dir=data_dir.resolve(),
         host="127.0.0.1",
         port=free_port(),
-        redis_url=configured,
         redis_dir=redis_dir,
     )
 

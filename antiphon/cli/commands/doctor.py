@@ -38,7 +38,7 @@ from antiphon.cli.settings import (
     Quantize,
     Slots,
 )
-from antiphon.cli.stack.stack import StackPlan, serves_http
+from antiphon.cli.stack.stack import StackPlan, configured_redis, serves_http
 from antiphon.cli.stack.stack_file import StackFile
 from antiphon.cli.stack.usage import listening_at, processes_of
 from antiphon.cli.terminal import echo, echo_json
@@ -112,7 +112,8 @@ def _examine(redis_url: str | None, flags: dict[str, Any], card: str | None) -> 
     yield from _examine_redis(redis_url, flags.get("data_dir"))
     yield from examine_disk(recorder.data_dir, cleanup.max_storage_gb, recorder.min_free_disk_gb)
     yield examine_privacy(recorder.data_dir)
-    yield from examine_ports(StackPlan.of(edge, worker, recorder, cleanup))
+    plan = StackPlan.of(edge, worker, recorder, cleanup, redis_url=configured_redis(edge))
+    yield from examine_ports(plan)
     yield examine_access(edge)
     yield from examine_calls(edge)
     yield examine_open_files()

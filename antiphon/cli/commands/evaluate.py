@@ -211,11 +211,15 @@ async def _as_coroutine(work: Awaitable[Evaluation]) -> Evaluation:
 
 
 def stack_plan(folder: Path, flags: dict[str, Any], at_once: int) -> StackPlan:
-    """Raises InvalidSettings."""
+    """With a private Redis: its recorder would take sessions from a shared one.
+
+    Raises InvalidSettings.
+    """
     check_setting_names()
     return StackPlan.of(
         EdgeSettings(host="127.0.0.1", port=free_port(), data_dir=folder),
         WorkerSettings(**flags, slots=at_once, health_port=0),
         RecorderSettings(data_dir=folder),
         CleanupSettings(data_dir=folder),
+        redis_url=None,
     )

@@ -29,6 +29,7 @@ from antiphon.cli.common import (
     rows_table,
 )
 from antiphon.cli.terminal import Terminal, echo, echo_json
+from antiphon.interrupts import INTERRUPTED
 from antiphon.shared_schemas.registry import SessionEvent, SessionRow
 
 Watch = Annotated[
@@ -71,7 +72,8 @@ def live_table(
             return rows_table(rows, only) if rows else Text(said_if_empty())
 
         if watch:
-            call_broker(partial(_watch, view, read_rows, as_json=as_json), redis_url, data_dir)
+            watching = partial(_watch, view, read_rows, as_json=as_json)
+            call_broker(watching, redis_url, data_dir, interrupted=0)
             return
         rows = call_broker(read_rows, redis_url, data_dir)
         if as_json:
@@ -242,7 +244,7 @@ def events(
                 for event in fresh:
                     take(event)
 
-    call_broker(read, redis_url, data_dir)
+    call_broker(read, redis_url, data_dir, interrupted=0 if watch else INTERRUPTED)
     if not shown and not as_json:
         echo(f"no event of session {session}" if session else "no events")
 

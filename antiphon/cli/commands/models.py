@@ -87,7 +87,8 @@ def _bundled_row() -> Row:
 
 
 def _row(model: PublishedModel) -> Row:
-    here, state = _bytes_here(model), "absent"
+    target, state = stored_path(model), "absent"
+    here = target.stat().st_size if target.exists() else _bytes_here(model)
     if here:
         state = "here" if here == model.size else "unfinished"
     return _facts(model.name, state, here, model.size)
@@ -130,6 +131,7 @@ def get(name: ModelName, hub: Hub = _HUB) -> None:
     try:
         if target.exists():
             _check(model, target)
+            _discard_part(target)
         else:
             with _watch(model) as watcher:
                 download.run(watcher)
@@ -151,6 +153,17 @@ def _check(model: PublishedModel, target: Path) -> None:
             f"{command(f'models remove {model.name}')}, then {command(f'models get {model.name}')}"
         )
         fail(f"{target} is not the published file; run: {again}")
+
+
+def _discard_part(target: Path) -> None:
+    """Delete what an earlier download left. Raises DownloadRuns."""
+    if not partial_path(target).exists():
+        return
+    try:
+        with PartialFile(target) as part:
+            part.discard()
+    except OSError as error:
+        fail(f"cannot delete {partial_path(target)}: {error.strerror}")
 
 
 def _other_ways(model: PublishedModel, hub: str, target: Path) -> str:

@@ -71,6 +71,7 @@ def parse_time(text: str) -> datetime:
 
 
 def list_recordings(
+    context: typer.Context,
     text: Annotated[
         str | None, typer.Option(help="Part of the words, of the prompt or of an id.")
     ] = None,
@@ -108,7 +109,7 @@ def list_recordings(
     except ValidationError as error:
         [first, *_] = error.errors()
         fail(f"--{first['loc'][0]}: {first['msg']}", status=2)
-    with _source(url, api_key, data_dir) as source:
+    with _source(context, url, api_key, data_dir) as source:
         page = source.list(query)
     if as_json:
         echo_json(page.model_dump_json(indent=2).encode())
@@ -130,6 +131,7 @@ def _print_page(page: RecordingPage, *, wide: bool) -> None:
 
 
 def show(
+    context: typer.Context,
     name: RecordingName,
     as_json: AsJson = False,
     url: SourceUrl = None,
@@ -137,7 +139,7 @@ def show(
     data_dir: DataDir = None,
 ) -> None:
     """Show a recording: its times, its state, and each unit or turn."""
-    with _source(url, api_key, data_dir) as source:
+    with _source(context, url, api_key, data_dir) as source:
         meta = source.meta(name)
         timeline = None if meta.state is RecordingState.RECORDING else source.timeline(name)
         local = None if isinstance(source, Recordings) else source
@@ -161,6 +163,7 @@ def show(
 
 
 def export(
+    context: typer.Context,
     name: RecordingName,
     out: Annotated[
         Path | None,
@@ -172,7 +175,7 @@ def export(
     data_dir: DataDir = None,
 ) -> None:
     """Write all files of a recording to a ZIP or a folder."""
-    with _source(url, api_key, data_dir) as source:
+    with _source(context, url, api_key, data_dir) as source:
         target = out or Path(f"{source.meta(name).recording_id}.zip")
         if target.exists() and (target.is_dir() or not force):
             remedy = "choose another name" if target.is_dir() else "--force replaces it"
@@ -189,6 +192,7 @@ def export(
 
 
 def replay(
+    context: typer.Context,
     name: RecordingName,
     out: Annotated[
         Path | None,
@@ -203,7 +207,7 @@ def replay(
 
     `antiphon replay` sends a recording to an edge again instead, and compares the answers.
     """
-    with _source(url, api_key, data_dir) as source:
+    with _source(context, url, api_key, data_dir) as source:
         if out is None:
             with tempfile.TemporaryDirectory() as folder:
                 source.save(name, Path(folder) / REPLAY_WAV)
@@ -219,9 +223,15 @@ def replay(
 
 @contextmanager
 def _source(
-    url: str | None, api_key: str | None, data_dir: Path | None
+    context: typer.Context, url: str | None, api_key: str | None, data_dir: Path | None
 ) -> Iterator[LocalRecordings | Recordings]:
-    """The edge of the flag or variable, else the disk. Its errors end the command."""
+    """The edge of the flag, else the disk of the flag, else the edge of the variable, else the disk.
+
+    Its errors end the command.
+    """
+    source = context.get_parameter_source("url")
+    if data_dir is not None and source is not None and source.name == "COMMANDLINE":
+        fail("use either --url or --data-dir, not both", status=2)
     try:
         if url is not None and data_dir is None:
             yield Recordings(url, api_key=api_key)

@@ -95,7 +95,7 @@ def cleanup(
         bool,
         typer.Option(
             "--dry-run",
-            help="Only report what would be deleted; implies --once. "
+            help="Only report what would be deleted; the flag, not the variable, implies --once. "
             r"\[env: ANTIPHON_DRY_RUN]",
         ),
     ] = False,

@@ -64,7 +64,7 @@ def talk(
     try:
         check_reply_file(out)
         if mic:
-            asyncio.run(talk_live(call, printer))
+            asyncio.run(talk_live(call, patience, printer))
             return
         result = asyncio.run(ask_files(call, [question or BUNDLED_QUESTION], patience, printer))
     except (ClientError, UnusableAudio, NoMicrophone) as error:

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -20,6 +20,7 @@ from antiphon.broker.service.listening import CannotListen
 from antiphon.broker.service.logs import hide_in_text
 from antiphon.broker.settings import PRIVATE_FOLDER
 from antiphon.cleanup_job.settings import CleanupSettings
+from antiphon.cli.commands.background import KILL_SIGNAL
 from antiphon.cli.common import (
     DEFAULT_URL,
     ERROR_PREFIX,
@@ -60,6 +61,7 @@ from antiphon.cli.stack.stack import (
     NotReady,
     Stack,
     StackPlan,
+    configured_redis,
     exit_status,
     make_data_folder,
     open_stack,
@@ -147,7 +149,14 @@ def plan_from(redis_url: str | None, redis_port: int, **flags: Any) -> StackPlan
     recorder, cleanup = RecorderSettings(**flags), CleanupSettings(**flags)
     check_client_key(edge)
     AccessPolicy(edge, edge.host)
-    return StackPlan.of(edge, worker, recorder, cleanup, redis_port)
+    return StackPlan.of(
+        edge,
+        worker,
+        recorder,
+        cleanup,
+        redis_url=configured_redis(edge),
+        redis_port=redis_port,
+    )
 
 
 def check_folder_is_free(plan: StackPlan) -> None:
@@ -233,11 +242,11 @@ def run_stack(plan: StackPlan, *, in_background: bool = False) -> int:
             return asyncio.run(_Run(stack, view, lambda: publish(replace(file, ready=True))).run())
 
 
-def _on_signals(stop: Callable[[], None]) -> None:
-    """Call `stop` on SIGINT, SIGTERM and SIGHUP. An ignored signal stays ignored, as under nohup."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+def _on_signals(handlers: Mapping[signal.Signals, Callable[[], None]]) -> None:
+    """An ignored signal stays ignored, as under nohup."""
+    for number, handler in handlers.items():
         if signal.getsignal(number) is not signal.SIG_IGN:
-            asyncio.get_running_loop().add_signal_handler(number, stop)
+            asyncio.get_running_loop().add_signal_handler(number, handler)
 
 
 class TerminalView:
@@ -295,7 +304,15 @@ class _Run:
 
     async def run(self) -> int:
         """Raises ServiceFailed and NotReady in the background."""
-        _on_signals(self._request_stop)
+        stop = self._stop.set
+        _on_signals(
+            {
+                signal.SIGINT: self._interrupt,
+                signal.SIGTERM: stop,
+                signal.SIGHUP: stop,
+                KILL_SIGNAL: self._kill,
+            }
+        )
         self._view.say(f"starting; recordings go to {self._stack.plan.data_dir}")
         failure: ServiceFailed | NotReady | None = None
         async with self._stack.running() as guard:
@@ -314,10 +331,14 @@ class _Run:
             raise failure
         return exit_status(failure)
 
-    def _request_stop(self) -> None:
+    def _interrupt(self) -> None:
         if self._stop.is_set():
-            self._stack.kill()
+            self._kill()
         self._stop.set()
+
+    def _kill(self) -> None:
+        self._stop.set()
+        self._stack.kill()
 
     async def _greet(self) -> None:
         worker = await self._stack.wait_until_ready(self._view.stage)

@@ -200,7 +200,7 @@ class Call:
 
     @asynccontextmanager
     async def prepared(
-        self, printer: ConversationPrinter, no_worker_s: float | None = None
+        self, printer: ConversationPrinter, no_worker_s: float
     ) -> AsyncIterator[DuplexSession]:
         """A session that has left the queue and is prepared.
 
@@ -252,13 +252,13 @@ async def ask_files(
     return result
 
 
-async def talk_live(call: Call, printer: ConversationPrinter) -> None:
+async def talk_live(call: Call, patience_s: float, printer: ConversationPrinter) -> None:
     """Talk with microphone and speakers until interrupted, or until the user says goodbye.
 
-    Raises ClientError, NoMicrophone.
+    Raises ClientError, also if there is no worker for `patience_s`, and NoMicrophone.
     """
     result = ConversationResult()
-    async with call.prepared(printer) as session:
+    async with call.prepared(printer, patience_s) as session:
         result.recording = session.recording_id
         headset = Headset(session.chunk_s)
         try:

@@ -91,21 +91,24 @@ async def _make_call(
     left, tries = deque(scripts), 0
     while left:
         async with line.opener(left[0].kind)() as call:
+            is_fresh, is_over = True, False
             while left:
                 try:
                     case = await run(call, left[0])
                 except Spent:
+                    tries += is_fresh
                     break
-                if call.over:
+                if is_over := call.over:
                     tries += 1
                     break
                 found.cases.append(case)
                 left.popleft()
-                tries = 0
+                tries, is_fresh = 0, False
                 report()
         _note(found, call)
         if tries >= _TRIES:
-            why = call.errors[-1] if call.errors else "the server ended the session"
+            cause = "the server ended the session" if is_over else "the model does not fall silent"
+            why = call.errors[-1] if call.errors else cause
             raise CallFailed(
                 f"the case {left[0].kind} ({left[0].text}) was lost {tries} times: {why}"
             )

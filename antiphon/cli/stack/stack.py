@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
 from urllib.request import ProxyHandler, Request, build_opener
@@ -118,9 +119,11 @@ class StackPlan:
         worker: WorkerSettings,
         recorder: RecorderSettings,
         cleanup: CleanupSettings,
+        *,
+        redis_url: str | None,
         redis_port: int = 0,
     ) -> Self:
-        """The stack of `antiphon up` with these settings of its services."""
+        """The stack of `antiphon up` with these settings of its services, but for their Redis."""
         any_port = worker.health_port == 0
         return cls(
             data_dir=recorder.data_dir.resolve(),
@@ -134,7 +137,7 @@ class StackPlan:
             edge_health_port=0 if any_port else edge.edge_health_port,
             recorder_health_port=0 if any_port else recorder.recorder_health_port,
             cleanup_health_port=0 if any_port else cleanup.cleanup_health_port,
-            redis_url=edge.redis_url if "redis_url" in edge.model_fields_set else None,
+            redis_url=redis_url,
             redis_port=redis_port,
             drain_s=worker.drain_s if "drain_s" in worker.model_fields_set else DRAIN_S,
             stop_grace_s=worker.stop_grace_s,
@@ -189,6 +192,11 @@ _LOOPBACK = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 
 _OWN = ("redis_port", "redis_dir")
 """Fields of the plan that are no settings of a service."""
+
+
+def configured_redis(settings: BrokerSettings) -> str | None:
+    """The Redis that the user has configured, which other stacks may use too."""
+    return settings.redis_url if "redis_url" in settings.model_fields_set else None
 
 
 def specs(drain_s: float, worker_grace_s: float) -> tuple[ServiceSpec, ...]:
@@ -399,5 +407,5 @@ def serves_http(url: str) -> bool:
     try:
         with build_opener(ProxyHandler({})).open(Request(url), timeout=2.0) as reply:  # noqa: S310
             return bool(reply.status == 200)
-    except OSError:
+    except (OSError, HTTPException):
         return False

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from antiphon.cli.commands.admin import ask_to_drain, cancel_waiting
 from antiphon.shared_schemas.registry import WorkerCommand
 from antiphon.shared_schemas.states import EndReason
 from support.control_plane import claim, join, report, serve, waiting
-from support.fork_server import run_antiphon
+from support.fork_server import fork_server, run_antiphon
 
 
 async def antiphon(settings: BrokerSettings, *args: str) -> tuple[int, str]:
@@ -110,3 +111,22 @@ async def test_waiting_for_a_worker_to_exit(broker: Broker) -> None:
     await broker.registry.worker_gone("w1")
     async with asyncio.timeout(60):
         assert await leaving is None
+
+
+async def test_ctrl_c_while_waiting_for_a_worker_to_exit_is_no_success(
+    broker: Broker, settings: BrokerSettings, tmp_path: Path
+) -> None:
+    await serve(broker, "w1")
+    process = fork_server().start(
+        "antiphon.cli.main",
+        *("worker", "drain", "w1", "--wait", "--redis-url", settings.redis_url),
+        folder=tmp_path,
+        environment=os.environ | {"ANTIPHON_KEY_PREFIX": settings.key_prefix},
+        output=tmp_path / "output",
+    )
+    async with asyncio.timeout(60):
+        while await broker.registry.worker_beat("w1", 0, report()) is None:
+            await asyncio.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    assert await asyncio.to_thread(process.wait, timeout=60) == 130
+    assert (tmp_path / "output").read_text() == ""

@@ -152,7 +152,7 @@ async def test_events_are_listed_in_order_and_then_followed(
     await broker.sessions.end("adx_a", EndReason.CANCELLED)
     last = (await watch.line()).split()
     assert last[1:5] == ["adx_a", "audio_duplex", "ended", "cancelled"]
-    await watch.interrupt()
+    assert await watch.interrupt() == 0
 
 
 async def test_all_events_of_a_session_are_found_behind_those_of_others(

@@ -1,5 +1,6 @@
 """`antiphon up -d`, `status`, `logs` and `down`."""
 
+import asyncio
 import re
 import shlex
 import signal
@@ -15,8 +16,10 @@ import pytest
 
 from antiphon.cli.stack.stack_file import StackFile
 from support.document_commands import check_antiphon
-from support.fork_server import run_antiphon
+from support.fork_server import ForkedProcess, fork_server, run_antiphon
 from support.processes import all_end, without_settings
+from support.raw_client import open_wire
+from support.stack import until
 
 pytestmark = pytest.mark.extended
 
@@ -109,6 +112,44 @@ def test_a_stack_in_the_background_is_shown_and_stopped(folder: Path) -> None:
         assert "no `antiphon up` runs in data; `" in nothing.stderr
         assert "antiphon up -d` starts one" in nothing.stderr
     assert "edge_stopped" in antiphon(folder, "logs", "edge").stdout
+
+
+async def test_a_second_down_waits_too_and_only_down_now_ends_everything(folder: Path) -> None:
+    def start(*args: str, output: str) -> ForkedProcess:
+        return fork_server().start(
+            *("antiphon.cli.main", *args),
+            folder=folder,
+            environment=environment(),
+            output=folder / output,
+            imports=("antiphon.cli.commands.background",),
+        )
+
+    def said(words: str, output: str) -> bool:
+        return (folder / output).exists() and words in (folder / output).read_text()
+
+    drain = {"ANTIPHON_DRAIN_S": "600"}
+    up = ("up", "-d", "--engine", "simulated", "--health-port", "0", "-p", "0")
+    started = await asyncio.to_thread(
+        run_antiphon, *up, folder=folder, environment=environment() | drain
+    )
+    assert started.returncode == 0, started
+    stack = StackFile.read(folder / "data")
+    assert stack is not None
+    family = psutil.Process(stack.pid).children(recursive=True)
+    async with open_wire(stack.edge_url, "adx_1") as wire:
+        await wire.begin()
+        first = start("down", output="first")
+        await until(lambda: said("stopping in order", "data/logs/up.log"), within_s=60)
+        second = start("down", output="second")
+        await until(lambda: said("stopping http://", "second"), within_s=60)
+        shown = await asyncio.to_thread(antiphon, folder, "status", "--json")
+        states = {row["service"]: row["state"] for row in orjson.loads(shown.stdout)["services"]}
+        assert states == dict.fromkeys(SERVICES, "runs")
+        assert (first.poll(), second.poll()) == (None, None)
+        now = await asyncio.to_thread(antiphon, folder, "down", "--now")
+    assert (now.returncode, "everything has stopped" in now.stdout) == (0, True)
+    assert [await asyncio.to_thread(one.wait, 60) for one in (first, second)] == [0, 0]
+    assert all_end(family)
 
 
 def suggested(text: str) -> list[list[str]]:

@@ -266,3 +266,15 @@ async def test_mistakes_name_the_remedy(tmp_path: Path, args: tuple[str, ...], r
     assert failed.returncode == 1
     assert reason in failed.stderr
     assert len(failed.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("action", [("list",), ("show", "adx_7"), ("export", "adx_7")])
+async def test_a_folder_and_an_edge_are_not_both_asked(
+    tmp_path: Path, old: str, action: tuple[str, ...]
+) -> None:
+    folder, url = ("--data-dir", "data"), "ws://127.0.0.1:1"
+    both = await antiphon(*action, "--url", url, *folder, folder=tmp_path)
+    assert (both.returncode, both.stdout) == (2, "")
+    assert both.stderr == "antiphon: use either --url or --data-dir, not both\n"
+    done = await antiphon(*action, *folder, folder=tmp_path, ANTIPHON_URL=url)
+    assert done.returncode == 0, done.stderr

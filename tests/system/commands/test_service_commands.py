@@ -71,6 +71,31 @@ def test_one_sweep_reports_as_json(tmp_path: Path) -> None:
     assert orjson.loads(shown.stdout)["dry_run"] is True
 
 
+def test_a_dry_run_by_a_setting_stays_a_service(redis_url: str, tmp_path: Path) -> None:
+    """A container that ends is started again at once."""
+    log = tmp_path / "log"
+    dry = environment(
+        ANTIPHON_REDIS_URL=redis_url, ANTIPHON_KEY_PREFIX="t-dry", ANTIPHON_DRY_RUN="1"
+    )
+    process = fork_server().start(
+        *("antiphon.cli.main", "cleanup", "--data-dir", "data"),
+        folder=tmp_path,
+        environment=dry,
+        output=log,
+        imports=IMPORTS,
+    )
+    try:
+        wait_until(lambda: log.exists() and '"dry_run":true' in log.read_text(), within_s=60)
+        assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 0
+    finally:
+        process.kill()
+    shown = run_antiphon("cleanup", "--help", folder=tmp_path, environment=environment())
+    words = " ".join(shown.stdout.replace("│", " ").split())
+    assert "the flag, not the variable, implies --once" in words
+
+
 def test_a_worker_whose_engine_cannot_load_reports_why(redis_url: str, tmp_path: Path) -> None:
     shown = run_antiphon(
         *("worker", "--model-path", "absent.gguf", "--health-port", "0"),

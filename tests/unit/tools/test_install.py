@@ -1,5 +1,6 @@
 """Installation: when it is repeated, and the messages when something is missing."""
 
+import errno
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
@@ -47,6 +48,33 @@ def test_a_changed_lock_installs_again(
     monkeypatch.setattr(install, "LOCK", changed)
     assert main(tmp_path / "venv", ["local"]) == 0
     assert installs == [["local"], ["local"]]
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"\xff\xfe"])
+def test_an_unreadable_stamp_counts_as_none(
+    tmp_path: Path, installs: list[list[str]], content: bytes
+) -> None:
+    assert main(tmp_path / "venv", ["local"]) == 0
+    (tmp_path / "venv" / "antiphon-installed").write_bytes(content)
+    for _ in range(2):
+        assert main(tmp_path / "venv", ["local"]) == 0
+    assert installs == [["local"], ["local"]]
+
+
+def test_a_disk_that_fills_up_at_the_end_leaves_the_old_stamp(
+    tmp_path: Path, installs: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut(path: Path, text: str) -> int:
+        path.write_bytes(text[: len(text) - 3].encode())
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    assert main(tmp_path / "venv", ["local"]) == 0
+    with monkeypatch.context() as full:
+        full.setattr(Path, "write_text", cut)
+        with pytest.raises(OSError, match="No space left"):
+            main(tmp_path / "venv", ["local", "test"])
+    assert main(tmp_path / "venv", ["web"]) == 0
+    assert installs == [["local"], ["local", "test"], ["local", "web"]]
 
 
 def test_a_failure_leaves_no_stamp_and_prints_the_remedy(

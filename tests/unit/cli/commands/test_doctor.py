@@ -162,6 +162,21 @@ def test_a_port_that_another_program_uses(tmp_path: Path) -> None:
     assert finding.found.endswith("is free")
 
 
+def test_a_port_of_a_program_that_does_not_speak_http(tmp_path: Path) -> None:
+    def greet(listener: socket.socket) -> None:
+        with listener.accept()[0] as connection:
+            connection.sendall(b"220 mail\r\n")
+            connection.recv(1000)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=greet, args=(listener,))
+        thread.start()
+        plan = StackPlan(data_dir=tmp_path, host="127.0.0.1", port=0, health_port=port_of(listener))
+        finding = port_finding(plan)
+        thread.join()
+    assert finding.verdict is FindingStatus.FAILURE
+
+
 def test_a_port_of_another_stack_is_refused_as_up_refuses_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, service_port: int
 ) -> None:

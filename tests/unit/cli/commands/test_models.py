@@ -110,6 +110,30 @@ def test_a_file_that_was_copied_there_is_checked(hub: FileHub, small: Path) -> N
     assert hub.asked == []
 
 
+def test_a_copied_file_replaces_what_was_downloaded(hub: FileHub, small: Path) -> None:
+    part = small.with_name(f"{small.name}.part")
+    part.parent.mkdir(parents=True)
+    part.write_bytes(CONTENT[:1000])
+    assert listed("small")["state"] == "unfinished"
+    small.write_bytes(CONTENT)
+    assert (listed("small")["state"], listed("small")["bytes"]) == ("here", len(CONTENT))
+    assert run("get", "small")[0] == 0
+    assert (part.exists(), small.read_bytes()) == (False, CONTENT)
+    assert hub.asked == []
+
+
+def test_a_copied_file_that_is_wrong_leaves_what_was_downloaded(hub: FileHub, small: Path) -> None:
+    part = small.with_name(f"{small.name}.part")
+    part.parent.mkdir(parents=True)
+    part.write_bytes(CONTENT[:1000])
+    small.write_bytes(b"GGUF")
+    assert listed("small")["state"] == "unfinished"
+    assert run("get", "small")[0] == 1
+    assert part.exists()
+    assert run("remove", "small") == (0, "deleted small: 0 MB\n")
+    assert not any(small.parent.iterdir())
+
+
 def test_words_of_a_hub_do_not_reach_the_terminal(hub: FileHub, small: Path) -> None:
     evil = "\x1b]0;owned\x07"
     hub.script = [

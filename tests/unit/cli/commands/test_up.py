@@ -3,40 +3,100 @@
 import asyncio
 import io
 import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 
-from antiphon.cli.commands.up import _on_signals, plan_from, status_table
-from antiphon.cli.stack.stack import open_stack
+from antiphon.cli.commands.background import KILL_SIGNAL
+from antiphon.cli.commands.up import TerminalView, _Run, plan_from, status_table
+from antiphon.cli.stack.stack import StackPlan, open_stack
 from antiphon.cli.terminal import Terminal
 from antiphon.shared_schemas.registry import WorkerRow
 from antiphon.shared_schemas.states import WorkerState
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-async def test_signals_stop_it(number: signal.Signals) -> None:
-    stopped = asyncio.Event()
-    before = signal.signal(number, signal.SIG_DFL)  # under nohup SIGHUP is ignored
-    _on_signals(stopped.set)
-    try:
+
+@pytest.fixture
+def default_signals() -> Iterator[None]:
+    """Under nohup SIGHUP is ignored."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in SIGNALS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+class SlowStack:
+    """Stops when `may_end` is set. Its services ignore everything else but `kill`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.plan = StackPlan(data_dir=folder, host="127.0.0.1", port=0)
+        self.stopping, self.may_end = asyncio.Event(), asyncio.Event()
+        self.kills = 0
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[asyncio.Task[None]]:
+        guard = asyncio.create_task(asyncio.sleep(3600))
+        try:
+            yield guard
+        finally:
+            self.stopping.set()
+            await self.may_end.wait()
+            guard.cancel()
+
+    async def wait_until_ready(self, _report: object) -> None:
+        await asyncio.sleep(3600)
+
+    def kill(self) -> None:
+        self.kills += 1
+        self.may_end.set()
+
+
+@pytest.mark.usefixtures("default_signals")
+@pytest.mark.parametrize("number", SIGNALS[:3])
+@pytest.mark.parametrize("at_once", [signal.SIGINT, signal.SIGQUIT])
+async def test_signals_stop_it_and_two_of_them_kill(
+    number: signal.Signals, at_once: signal.Signals, tmp_path: Path
+) -> None:
+    stack = SlowStack(tmp_path)
+    view = TerminalView()
+    run = asyncio.create_task(_Run(stack, view, lambda: None).run())  # type: ignore[arg-type]
+    async with asyncio.timeout(90):
+        await asyncio.sleep(0)
         signal.raise_signal(number)
-        async with asyncio.timeout(90):
-            await stopped.wait()
-    finally:
-        for added in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            asyncio.get_running_loop().remove_signal_handler(added)
-        signal.signal(number, before)
+        await stack.stopping.wait()
+        for again in (signal.SIGTERM, signal.SIGHUP, signal.SIGTERM, at_once):
+            signal.raise_signal(again)
+        assert await run == 0
+    assert stack.kills == 1
 
 
-async def test_an_ignored_signal_stays_ignored() -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        _on_signals(lambda: None)
-        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    finally:
-        for added in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().remove_signal_handler(added)
-        signal.signal(signal.SIGHUP, before)
+@pytest.mark.usefixtures("default_signals")
+async def test_the_signal_of_down_now_stops_it_at_once(tmp_path: Path) -> None:
+    stack = SlowStack(tmp_path)
+    view = TerminalView()
+    run = asyncio.create_task(_Run(stack, view, lambda: None).run())  # type: ignore[arg-type]
+    async with asyncio.timeout(90):
+        await asyncio.sleep(0)
+        signal.raise_signal(KILL_SIGNAL)
+        assert await run == 0
+    assert stack.kills == 1
+
+
+@pytest.mark.usefixtures("default_signals")
+async def test_an_ignored_signal_stays_ignored(tmp_path: Path) -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    stack = SlowStack(tmp_path)
+    view = TerminalView()
+    run = asyncio.create_task(_Run(stack, view, lambda: None).run())  # type: ignore[arg-type]
+    await asyncio.sleep(0)
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+    stack.may_end.set()
+    signal.raise_signal(signal.SIGTERM)
+    assert await run == 0
 
 
 def test_the_table_does_not_show_the_password_of_redis(monkeypatch: pytest.MonkeyPatch) -> None:

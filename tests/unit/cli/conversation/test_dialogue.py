@@ -66,7 +66,7 @@ async def test_the_playback_position_of_an_interrupted_answer_is_sent(
     async with Scripted(script).running() as server:
         with suppress(ClientError):
             call = dialogue.Call(url=server.url, prompt="Hi.", out=tmp_path / "reply.wav")
-            await dialogue.talk_live(call, printer)
+            await dialogue.talk_live(call, 30, printer)
     assert acks == [{"type": "playback_ack", "played_ms": len(SPOKEN) / 24}]
 
 
@@ -93,7 +93,7 @@ async def test_a_conversation_ends_when_the_answer_to_a_goodbye_was_played(
     async with Scripted(script).running() as server:
         call = dialogue.Call(url=server.url, prompt="Hi.", out=tmp_path / "reply.wav")
         await asyncio.wait_for(
-            dialogue.talk_live(call, ConversationPrinter(Terminal(file=out))), 30
+            dialogue.talk_live(call, 30, ConversationPrinter(Terminal(file=out))), 30
         )
     assert sent == 7
     assert out.getvalue().count("listening") == 4

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from antiphon.cli.commands import demo, evaluate
 from antiphon.cli.commands.up import plan_from
 from antiphon.cli.stack.stack import STOP_ORDER, StackPlan, specs
 
@@ -35,6 +36,20 @@ def test_a_configured_redis_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTIPHON_REDIS_URL", "redis://elsewhere:6379/3")
     assert plan_from(redis_url=None, redis_port=0).redis_url == "redis://elsewhere:6379/3"
     assert plan_from(redis_url="redis://flag:1/0", redis_port=0).redis_url == "redis://flag:1/0"
+
+
+@pytest.mark.parametrize("in_file", [False, True])
+def test_the_stacks_of_evaluate_and_demo_have_a_redis_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_file: bool
+) -> None:
+    """Their recorders would take the recordings of others from a configured one."""
+    if in_file:
+        (tmp_path / "antiphon.toml").write_text('redis_url = "redis://elsewhere:6379/3"\n')
+    else:
+        monkeypatch.setenv("ANTIPHON_REDIS_URL", "redis://elsewhere:6379/3")
+    assert plan_from(redis_url=None, redis_port=0).redis_url == "redis://elsewhere:6379/3"
+    assert evaluate.stack_plan(tmp_path, {}, 1).redis_url is None
+    assert demo._plan(tmp_path, tmp_path).redis_url is None
 
 
 def test_services_receive_the_chosen_settings_only(tmp_path: Path) -> None:
