@@ -220,3 +220,21 @@ test("the WebSocket key is base64url, and the admin token is accepted", () => {
   saveKey("client", "client-key");
   expect(socketProtocols()[1]).toBe("antiphon.key.Y2xpZW50LWtleQ");
 });
+
+test("a stored key that no header can carry counts as none", async () => {
+  vi.stubGlobal("fetch", guarded);
+  for (const key of ["good-key\u200b", "ｇｏｏｄ－ｋｅｙ", "good key", ""]) {
+    saveKey("client", key);
+    expect(socketProtocols()).toEqual([]);
+  }
+  const refusals: boolean[] = [];
+  const leave = keyRequest.subscribe((request) => {
+    if (request === null) return;
+    refusals.push(request.refused);
+    saveKey(request.role, "good-key");
+    request.answer(true);
+  });
+  expect(await fetchJson("/api/apps", OK)).toEqual({ ok: true });
+  leave();
+  expect(refusals).toEqual([false]);
+});

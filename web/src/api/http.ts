@@ -21,6 +21,10 @@ const NAMES: Record<KeyRole, string> = { client: "antiphon.key", admin: "antipho
 /** The browser drops the admin token when the tab closes. */
 const STORES: Record<KeyRole, BrowserValues> = { client: localValues, admin: tabValues };
 
+/** Characters of a key, for the attribute `pattern`. */
+export const KEY_PATTERN = "[!-~]+";
+const VALID_KEY = new RegExp(`^${KEY_PATTERN}$`);
+
 const asking = new Map<KeyRole, Promise<boolean>>();
 /** How often the user has cancelled the dialog. */
 const cancels: Record<KeyRole, number> = { client: 0, admin: 0 };
@@ -41,8 +45,10 @@ export function keyFor(role: KeyRole): string | null {
   return role === "admin" ? admin : (storedKey("client") ?? admin);
 }
 
+/** Null also for a key with other characters: the browser would refuse to send it. */
 function storedKey(role: KeyRole): string | null {
-  return STORES[role].get(NAMES[role]);
+  const key = STORES[role].get(NAMES[role]);
+  return key !== null && VALID_KEY.test(key) ? key : null;
 }
 
 /** Returns headers for `fetch`. */

@@ -11,7 +11,8 @@ export function resumeWhenVisible(
 ): void {
   const wake = (): void => {
     const asleep = context.state !== "running" && context.state !== "closed";
-    if (asleep && !paused() && document.visibilityState === "visible") void context.resume();
+    if (!asleep || paused() || document.visibilityState !== "visible") return;
+    context.resume().catch(() => undefined); // the system still uses the audio
   };
   context.addEventListener("statechange", () => {
     wake();

@@ -82,7 +82,8 @@ export class AudioEngine extends TypedEvents<AudioEngineEvents> {
       const loopback = wantsLoopback(source, options.loopback);
       const speaker = await Speaker.open({ loopback, delayMs: options.delayMs });
       opened.push(speaker);
-      if (options.speakerId) await speaker.setSpeaker(options.speakerId);
+      // the default output is used if the speaker is gone or cannot be selected
+      if (options.speakerId) await speaker.setSpeaker(options.speakerId).catch(() => undefined);
       return new AudioEngine(source, capture, speaker, options);
     } catch (error) {
       for (const part of opened) part.close();

@@ -1,3 +1,4 @@
+import { openStream } from "../media/open-stream.ts";
 import { TypedEvents } from "../state/store.ts";
 import { closeTap, openTap, resumeWhenVisible, startContext } from "./audio-context.ts";
 import { MixerChannel } from "./mixer-channel.ts";
@@ -97,12 +98,17 @@ export class Microphone implements AudioSource {
   }
 }
 
-/** Rejects with the browser's DOMException: NotAllowedError, NotFoundError, NotReadableError, OverconstrainedError. */
+/**
+ * Opens the default microphone if the selected one is not connected. Rejects with the browser's
+ * DOMException: NotAllowedError, NotFoundError, NotReadableError.
+ */
 export async function openMicrophone(
   options: MicrophoneOptions = MICROPHONE_DEFAULTS,
 ): Promise<Microphone> {
-  const audio = microphoneConstraints(options);
-  return new Microphone(await navigator.mediaDevices.getUserMedia({ audio }));
+  const stream = await openStream(options.deviceId, (deviceId) => ({
+    audio: microphoneConstraints({ ...options, deviceId }),
+  }));
+  return new Microphone(stream);
 }
 
 /** An audio or video file that plays in real time and replaces the microphone and the camera. */
@@ -210,8 +216,13 @@ export class Capture extends TypedEvents<CaptureEvents> {
   static async open(source: AudioSource, chunkSamples: number = INPUT_RATE): Promise<Capture> {
     const { context, input } = await contextFor(source);
     const capture = new Capture(context, source, input, chunkSamples);
-    await capture.#start();
-    return capture;
+    try {
+      await capture.#start();
+      return capture;
+    } catch (error) {
+      capture.close().catch(() => undefined); // not awaited: the context may not have started
+      throw error;
+    }
   }
 
   private constructor(

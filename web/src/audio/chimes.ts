@@ -74,7 +74,7 @@ let context: AudioContext | null = null;
 export function allowChimes(): void {
   if (!("AudioContext" in globalThis)) return; // the page says it when it needs audio
   context ??= new AudioContext();
-  void context.resume();
+  context.resume().catch(() => undefined);
 }
 
 /** Silent if the user has not interacted with the page. */

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { AUTO_GAIN, AutoGain, highPass, highShelf, LoudnessMeter } from "./mixer-channel.ts";
 import { concatSamples, type Samples } from "./pcm.ts";
 import { fromDb, sine } from "./test-signals.ts";
@@ -140,6 +140,38 @@ describe("LoudnessMeter", () => {
     expect(steps).toBe(20);
     expect(pieces.reading).toEqual(whole.reading);
     expect(pieces.reading.peak).toBeCloseTo(20 * Math.log10(0.3), 2);
+  });
+});
+
+describe("the integrated loudness", () => {
+  /** Speech-like levels: each second has another one. */
+  const levels = Array.from({ length: 300 }, (_, n) => -60 + 45 * Math.sin(n * n) ** 2);
+
+  it("is within 0.1 LU of the one over all blocks", () => {
+    const rate = 8000;
+    const meter = new LoudnessMeter(rate);
+    const powers: number[] = [];
+    for (const db of levels) {
+      const second = sine(1000, rate, 1, fromDb(db));
+      for (let at = 0; at < rate; at += rate / 10) {
+        meter.push(second.subarray(at, at + rate / 10));
+        const { momentary } = meter.reading;
+        if (powers.length > 0 || at >= 0.3 * rate) powers.push(10 ** ((momentary + 0.691) / 10));
+      }
+    }
+    const mean = (all: number[]): number => all.reduce((a, b) => a + b, 0) / all.length;
+    const gated = powers.filter((power) => power > mean(powers) / 10);
+    const exact = -0.691 + 10 * Math.log10(mean(gated));
+    expect(Math.abs(meter.reading.integrated - exact)).toBeLessThan(0.1);
+  });
+
+  it("does not take longer after a long call", () => {
+    const meter = new LoudnessMeter(8000);
+    for (const db of levels) meter.push(sine(1000, 8000, 1, fromDb(db)));
+    const log = vi.spyOn(Math, "log10");
+    expect(meter.reading.integrated).toBeGreaterThan(-40);
+    expect(log.mock.calls.length).toBeLessThan(10);
+    log.mockRestore();
   });
 });
 

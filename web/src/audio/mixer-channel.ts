@@ -72,7 +72,9 @@ const STEP_S = 0.1; // blocks of 400 ms overlap by 75 %
 const MOMENTARY_STEPS = 4;
 const SHORT_TERM_STEPS = 30;
 const ABSOLUTE_GATE = -70;
-const RELATIVE_GATE = -10;
+const RELATIVE_GATE = 0.1; // of the mean power: -10 LU
+const BINS_PER_LU = 10;
+const BINS = 80 * BINS_PER_LU; // from the absolute gate to 10 LUFS
 
 export interface Loudness {
   /** Last 400 ms. */
@@ -101,7 +103,7 @@ export class LoudnessMeter {
   readonly #stepSamples: number;
   readonly #filters: KWeighting[];
   readonly #steps: number[] = []; // mean power of the last 30 steps
-  readonly #blocks: number[] = []; // mean power of every block above the absolute gate
+  readonly #blocks = new BlockHistogram();
   #energy = 0;
   #peak = 0;
   #filled = 0;
@@ -132,7 +134,7 @@ export class LoudnessMeter {
     return {
       momentary: lufsFromPower(this.#lastSteps(MOMENTARY_STEPS)),
       shortTerm: lufsFromPower(this.#lastSteps(SHORT_TERM_STEPS)),
-      integrated: integratedLoudness(this.#blocks),
+      integrated: lufsFromPower(this.#blocks.gatedMean),
       peak: 20 * Math.log10(this.#stepPeak),
     };
   }
@@ -155,7 +157,8 @@ export class LoudnessMeter {
   }
 
   #keepBlock(power: number): void {
-    if (lufsFromPower(power) > ABSOLUTE_GATE) this.#blocks.push(power);
+    const aboveGate = lufsFromPower(power) - ABSOLUTE_GATE;
+    if (aboveGate > 0) this.#blocks.add(power, aboveGate);
   }
 
   /** A window that is not full counts as preceded by silence. */
@@ -164,14 +167,33 @@ export class LoudnessMeter {
   }
 }
 
-/** Second, relative gate over the blocks that passed the absolute gate. */
-function integratedLoudness(blocks: readonly number[]): number {
-  const gate = lufsFromPower(mean(blocks)) + RELATIVE_GATE;
-  return lufsFromPower(mean(blocks.filter((power) => lufsFromPower(power) > gate)));
-}
+/** Power of all blocks above the absolute gate, by loudness. Its size does not depend on their number. */
+class BlockHistogram {
+  readonly #counts = new Float64Array(BINS);
+  readonly #powers = new Float64Array(BINS); // sums
 
-function mean(values: readonly number[]): number {
-  return values.length ? values.reduce((sum, value) => sum + value, 0) / values.length : 0;
+  /** `aboveGate`: loudness above the absolute gate, LU. */
+  add(power: number, aboveGate: number): void {
+    const bin = Math.min(BINS - 1, Math.floor(aboveGate * BINS_PER_LU));
+    this.#counts[bin] = (this.#counts[bin] as number) + 1;
+    this.#powers[bin] = (this.#powers[bin] as number) + power;
+  }
+
+  /** Mean power of the blocks that also pass the relative gate, which each bin passes as a whole. */
+  get gatedMean(): number {
+    return this.#meanAbove(this.#meanAbove(0) * RELATIVE_GATE);
+  }
+
+  #meanAbove(gate: number): number {
+    let [count, sum] = [0, 0];
+    for (const [bin, power] of this.#powers.entries()) {
+      const blocks = this.#counts[bin] as number;
+      if (power <= gate * blocks) continue;
+      count += blocks;
+      sum += power;
+    }
+    return count === 0 ? 0 : sum / count;
+  }
 }
 
 interface AutoGainLimits {

@@ -1,4 +1,4 @@
-import { expect, it } from "vitest";
+import { expect, it, vi } from "vitest";
 import { StereoRecorder } from "./stereo-recorder.ts";
 import { sine } from "./test-signals.ts";
 import { levelDb } from "./voice-activity.ts";
@@ -58,4 +58,29 @@ it("fills a paused side with silence", async () => {
   expect(recorder.seconds).toBeGreaterThan(3);
   expect(levelDb(right.subarray(0, 24_000))).toBe(-Infinity);
   expect(levelDb(right.subarray(-12_000))).toBeGreaterThan(-20);
+});
+
+it("hands older samples to blobs, which need not be in memory", async () => {
+  const parts: BlobPart[][] = [];
+  vi.stubGlobal(
+    "Blob",
+    class extends Blob {
+      constructor(of: BlobPart[], options?: BlobPropertyBag) {
+        super(of, options);
+        parts.push(of);
+      }
+    },
+  );
+  const recorder = new StereoRecorder();
+  record(recorder, 22, "both");
+  const file = recorder.blob();
+  vi.unstubAllGlobals();
+  const inMemory = Math.max(...parts.map((of) => of.filter(ArrayBuffer.isView).length));
+  expect(inMemory).toBeLessThanOrEqual(100);
+  expect(file.size).toBe(44 + 4 * 24_000 * recorder.seconds);
+  const { left } = await read(recorder);
+  const expected = sine(1000, 24_000, 22, 0.5);
+  expect(levelDb(left.map((value, n) => value - (expected[n] ?? 0)).subarray(2400))).toBeLessThan(
+    -80,
+  );
 });

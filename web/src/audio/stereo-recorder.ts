@@ -1,6 +1,7 @@
 import { concatSamples, INPUT_RATE, OUTPUT_RATE, pcm16FromSamples, type Samples } from "./pcm.ts";
 import { SincResampler } from "./sinc-resampler.ts";
 
+const PARTS_PER_BLOB = 100; // at least 10 s
 const MAX_SKEW = OUTPUT_RATE / 2; // samples; a side that is further behind was paused
 
 /**
@@ -10,7 +11,9 @@ const MAX_SKEW = OUTPUT_RATE / 2; // samples; a side that is further behind was 
  */
 export class StereoRecorder {
   readonly #resampler = new SincResampler(INPUT_RATE, OUTPUT_RATE);
-  readonly #parts: Int16Array<ArrayBuffer>[] = [];
+  /** All but the newest parts. The browser can keep blobs on disk. */
+  readonly #blobs: Blob[] = [];
+  #parts: Int16Array<ArrayBuffer>[] = [];
   readonly #onPart: (part: Int16Array<ArrayBuffer>) => void;
   #left: Samples = new Float32Array(0);
   #right: Samples = new Float32Array(0);
@@ -38,7 +41,7 @@ export class StereoRecorder {
   }
 
   blob(): Blob {
-    return wavFile([new Blob(this.#parts)], STEREO_FORMAT);
+    return wavFile([...this.#blobs, new Blob(this.#parts)], STEREO_FORMAT);
   }
 
   #write(): void {
@@ -49,6 +52,10 @@ export class StereoRecorder {
     if (frames < OUTPUT_RATE / 10) return;
     const part = interleave(this.#left, this.#right, frames);
     this.#parts.push(part);
+    if (this.#parts.length === PARTS_PER_BLOB) {
+      this.#blobs.push(new Blob(this.#parts));
+      this.#parts = [];
+    }
     this.#onPart(part);
     this.#left = this.#left.slice(frames);
     this.#right = this.#right.slice(frames);

@@ -137,10 +137,11 @@ export class CallController extends TypedEvents<CallEvents> {
       this.#patch({ file, recorded: values.record });
       const { voice: model, speech } = values;
       const voices = clonesVoices() ? await voiceFields({ model, speech }) : {};
+      if (attempt !== this.#attempt) return;
       if (this.kind === "omni" && !file?.hasVideo) await this.openCamera(values);
       if (attempt === this.#attempt) {
         await this.#begin(values, prepareFields(this.kind, values, voices));
-      } else if (this.state.value.sessionState.phase === "idle") this.camera.close(); // the camera opened after the call was cancelled
+      }
     } catch (error) {
       if (attempt === this.#attempt) this.#cancel();
       throw error;
@@ -169,9 +170,14 @@ export class CallController extends TypedEvents<CallEvents> {
 
   /** Replaces the current microphone or file by the microphone selected in `an-device-select`. */
   async switchToMicrophone(): Promise<void> {
+    const session = this.#session;
     const microphone = await openMicrophone(selectedDevices().microphone);
-    await this.#session?.setSource(microphone);
-    if (this.#session?.audio) applyMixer(this.#session.audio);
+    if (session === null || session !== this.#session) {
+      microphone.close(); // the call has ended
+      return;
+    }
+    await session.setSource(microphone);
+    if (session.audio) applyMixer(session.audio);
     this.#patch({ file: null });
   }
 

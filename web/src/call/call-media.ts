@@ -17,17 +17,25 @@ const DARK: CameraState = { stream: null, facesUser: true };
 export class CallCamera {
   readonly state = new Store<CameraState>(DARK);
   #camera: Camera | null = null;
+  #turn = 0;
 
   /** The video element, for the session and for recorders. */
   get videoElement(): HTMLVideoElement | undefined {
     return this.#camera?.element;
   }
 
-  /** Replaces the open camera. Rejects with the browser's DOMException, and then shows no video. */
+  /**
+   * Replaces the open camera, unless `close` or `open` is called before the new one is open. Rejects
+   * with the browser's DOMException, and then shows no video.
+   */
   async open(options: CameraOptions): Promise<void> {
     this.close(); // phones cannot open a second camera
+    const turn = this.#turn;
     const camera = await openCamera(options);
-    this.close();
+    if (turn !== this.#turn) {
+      camera.close();
+      return;
+    }
     this.#camera = camera;
     camera.onEnd(() => {
       if (camera === this.#camera) this.close();
@@ -36,6 +44,7 @@ export class CallCamera {
   }
 
   close(): void {
+    this.#turn += 1;
     this.#camera?.close();
     this.#camera = null;
     this.state.set(DARK);

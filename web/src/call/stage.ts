@@ -6,6 +6,7 @@ import { customElement, property, state } from "lit/decorators.js";
 import { keyed } from "lit/directives/keyed.js";
 import { live } from "lit/directives/live.js";
 import type { Preset } from "../api/catalog.ts";
+import { microphoneLost } from "../components/device-select.ts";
 import { sessionBadges } from "../components/session-status.ts";
 import type { OrbMode } from "../components/voice-orb.ts";
 import { formatClock } from "../i18n/language.ts";
@@ -69,12 +70,12 @@ function callNotices(view: CallView): TemplateResult | typeof nothing {
   const { sessionState, file } = view.state;
   if (sessionState.phase === "ended" || sessionState.phase === "idle") return nothing;
   const lost = sessionState.connection.state === "reconnecting";
-  const problem = sessionState.phase === "active" ? view.state.inputProblem : null;
-  const played = sessionState.sourceEnded && file !== null;
+  const ended = sessionState.sourceEnded;
+  const problem = sessionState.phase === "active" && !ended ? view.state.inputProblem : null;
   return html`<div class="notices">
     ${lost ? html`<an-connection-banner .connection=${sessionState.connection} @retry=${view.actions.retry}></an-connection-banner>` : nothing}
     ${sessionState.phase === "paused" && sessionState.pauseDeadline !== null ? pauseEnds(sessionState.pauseDeadline) : nothing}
-    ${sessionState.limit ? limitNear(sessionState.limit) : nothing} ${played ? filePlayed(view) : nothing} ${problem ? badInput(problem, view) : nothing}
+    ${sessionState.limit ? limitNear(sessionState.limit) : nothing} ${ended ? (file ? filePlayed(view) : noMicrophone(view)) : nothing} ${problem ? badInput(problem, view) : nothing}
   </div>`;
 }
 
@@ -86,11 +87,19 @@ function badInput(problem: InputProblem, { actions }: CallView): TemplateResult 
     <div class="grow">
       <p class="strong">${title}</p>
       <p class="soft">${hint}</p>
-      <button class="button small" @click=${() => actions.show("settings")}>
-        ${icon("settings")} ${t.chooseDevices}
-      </button>
+      ${settingsButton(actions)}
     </div>
   </div>`;
+}
+
+function noMicrophone({ actions }: CallView): TemplateResult {
+  return microphoneLost(actions.useMicrophone, settingsButton(actions));
+}
+
+function settingsButton(actions: CallView["actions"]): TemplateResult {
+  return html`<button class="button small" @click=${() => actions.show("settings")}>
+    ${icon("settings")} ${callStrings().chooseDevices}
+  </button>`;
 }
 
 function pauseEnds(deadline: number): TemplateResult {

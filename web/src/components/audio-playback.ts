@@ -47,7 +47,7 @@ export function playAudio(
 ): AudioPlayback {
   stopAudio();
   context ??= new AudioContext();
-  void context.resume();
+  context.resume().catch(() => undefined);
   void useChosenSpeaker(context);
   const buffer = context.createBuffer(1, samples.length, rate);
   buffer.copyToChannel(samples, 0);

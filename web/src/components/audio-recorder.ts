@@ -9,6 +9,7 @@ import {
 import { decodeAudioFile, type Samples } from "../audio/pcm.ts";
 import { common } from "../i18n/common.ts";
 import { formatClock } from "../i18n/language.ts";
+import { openStream } from "../media/open-stream.ts";
 import { BaseElement } from "../ui/base-element.ts";
 import { loudnessShare, meter } from "../ui/controls.ts";
 import { icon } from "../ui/icon.ts";
@@ -22,21 +23,24 @@ export class MicrophoneRecorder {
   readonly stream: MediaStream;
   readonly #recorder: MediaRecorder;
   readonly #pieces: Blob[] = [];
+  /** The recorder stops by itself when the device disappears. */
+  readonly #stopped: Promise<void>;
 
   constructor(stream: MediaStream) {
     this.stream = stream;
     this.#recorder = new MediaRecorder(stream);
     this.#recorder.ondataavailable = ({ data }) => this.#pieces.push(data);
+    this.#stopped = new Promise((resolve) => {
+      this.#recorder.onstop = () => resolve();
+    });
     this.#recorder.start();
   }
 
   /** Resolves to the audio in the format of the browser's recorder. */
-  stop(): Promise<Blob> {
-    return new Promise((resolve) => {
-      this.#recorder.onstop = () =>
-        resolve(new Blob(this.#pieces, { type: this.#recorder.mimeType }));
-      this.cancel();
-    });
+  async stop(): Promise<Blob> {
+    this.cancel();
+    await this.#stopped;
+    return new Blob(this.#pieces, { type: this.#recorder.mimeType });
   }
 
   cancel(): void {
@@ -48,13 +52,14 @@ export class MicrophoneRecorder {
 /** Voice samples need the unprocessed signal. */
 const AS_IT_IS = { echoCancellation: false, noiseSuppression: false, autoGainControl: true };
 
-/** Rejects with the browser's DOMException. */
+/** Records the default microphone if the selected one is not connected. Rejects with the browser's DOMException. */
 export async function recordMicrophone(
   options: Omit<MicrophoneOptions, "deviceId"> = AS_IT_IS,
 ): Promise<MicrophoneRecorder> {
-  const deviceId = devices.value.microphone ?? undefined;
-  const audio = microphoneConstraints({ deviceId, ...options });
-  return new MicrophoneRecorder(await navigator.mediaDevices.getUserMedia({ audio }));
+  const stream = await openStream(devices.value.microphone ?? undefined, (deviceId) => ({
+    audio: microphoneConstraints({ ...options, deviceId }),
+  }));
+  return new MicrophoneRecorder(stream);
 }
 
 const TICK_MS = 100;
@@ -127,15 +132,25 @@ export class AudioRecorder extends BaseElement {
       </button>`;
   }
 
-  /** Stops and emits the recording. Discards it if the microphone is not open yet. */
+  /** Stops and emits the recording. Discards it if the microphone is not open yet, or if nothing was recorded. */
   async finish(): Promise<void> {
     const recorder = this.#recorder;
     this.#recorder = null;
     if (this.#began === 0) this.emit("discard", null);
     if (recorder === null) return;
     const audio = await recorder.stop();
-    if (this.seconds < SHORTEST_S) this.emit("discard", null);
-    else this.emit<Samples>("recorded", await decodeAudioFile(audio));
+    const samples = this.seconds < SHORTEST_S ? null : await this.#decoded(audio);
+    if (samples === null) this.emit("discard", null);
+    else this.emit<Samples>("recorded", samples);
+  }
+
+  async #decoded(audio: Blob): Promise<Samples | null> {
+    try {
+      return await decodeAudioFile(audio);
+    } catch {
+      toast({ tone: "danger", title: common().recorder.unreadable });
+      return null;
+    }
   }
 
   async #start(): Promise<void> {

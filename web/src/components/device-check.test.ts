@@ -1,7 +1,16 @@
 // @vitest-environment happy-dom
 
-import { expect, test } from "vitest";
-import { match, rateEcho, sweep } from "./device-check.ts";
+import { afterEach, expect, test, vi } from "vitest";
+import { AudioEngine } from "../audio/audio-engine.ts";
+import { isBuilt } from "../ui/page-build.ts";
+import { type DeviceCheck, match, rateEcho, sweep } from "./device-check.ts";
+
+afterEach(() => {
+  document.body.replaceChildren();
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+  vi.restoreAllMocks();
+});
 
 const RATE = 8000;
 const PLAYED = sweep(RATE);
@@ -32,4 +41,28 @@ test.each([
   ["an echo below the noise", 0.05, 0.04, "some"],
 ] as const)("%s", (_name, gain, noise, verdict) => {
   expect(rateEcho(PLAYED, room(gain, noise))).toBe(verdict);
+});
+
+test("an echo test ends without a result if the microphone changes", async () => {
+  vi.useFakeTimers();
+  vi.stubGlobal("isSecureContext", true);
+  isBuilt.set(true);
+  vi.spyOn(AudioEngine, "open").mockImplementation(async () => {
+    const player = { push: () => undefined, endTurn: () => undefined };
+    const leave = (): void => undefined;
+    return { player, on: () => leave, close: async () => undefined } as unknown as AudioEngine;
+  });
+  const element = document.createElement("an-device-check") as DeviceCheck;
+  document.body.append(element);
+  await element.updateComplete;
+  element.querySelector("button")?.click(); // Allow microphone
+  await vi.advanceTimersByTimeAsync(0);
+  element.querySelector("button")?.click(); // Test echo
+  await vi.advanceTimersByTimeAsync(1000);
+  expect(element.textContent).toContain("Listening…");
+  element
+    .querySelector("an-device-select")
+    ?.dispatchEvent(new CustomEvent("change", { detail: "microphone" }));
+  await vi.advanceTimersByTimeAsync(5000);
+  expect(element.textContent).toContain("Plays a short sound");
 });

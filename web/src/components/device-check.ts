@@ -268,7 +268,8 @@ export class DeviceCheck extends BaseElement {
     const audio = this.#audio;
     if (audio === null) return;
     this.echo = "running";
-    this.echo = await testEcho(audio);
+    const echo = await testEcho(audio);
+    if (audio === this.#audio) this.echo = echo; // the microphone may have changed
   }
 }
 

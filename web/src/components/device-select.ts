@@ -6,6 +6,7 @@ import { common } from "../i18n/common.ts";
 import { StoreController } from "../state/store.ts";
 import { BaseElement } from "../ui/base-element.ts";
 import { type SelectOption, select, toggle } from "../ui/controls.ts";
+import { icon } from "../ui/icon.ts";
 
 type Role = "microphone" | "speaker" | "camera";
 
@@ -66,13 +67,19 @@ export class DeviceSelect extends BaseElement {
   ): TemplateResult | typeof nothing {
     const named = listed.filter((device) => device.label !== "");
     if (named.length === 0) return nothing;
-    const options = named.map(
-      (device): SelectOption => ({ value: device.deviceId, label: device.label }),
-    );
+    const { systemDefault, notConnected } = common().deviceCheck;
+    const chosen = this.#chosen.value[role] ?? "";
+    const options: SelectOption[] = [
+      { value: "", label: systemDefault },
+      ...named.map(({ deviceId, label }) => ({ value: deviceId, label })),
+    ];
+    if (!options.some(({ value }) => value === chosen)) {
+      options.push({ value: chosen, label: notConnected });
+    }
     return select({
       label,
-      value: this.#chosen.value[role] ?? "",
-      options: [{ value: "", label: common().deviceCheck.systemDefault }, ...options],
+      value: chosen,
+      options,
       disabled: this.disabled,
       onChange: (id) => this.#use(role, { [role]: id === "" ? null : id }),
     });
@@ -91,6 +98,23 @@ export class DeviceSelect extends BaseElement {
     devices.update(change);
     this.emit("change", what);
   }
+}
+
+/** The microphone was disconnected, or its permission was revoked. `more`: other buttons. */
+export function microphoneLost(
+  reopen: () => void,
+  more: TemplateResult | typeof nothing = nothing,
+): TemplateResult {
+  const { deviceCheck } = common();
+  return html`<div class="callout caution" role="status">
+    ${icon("micOff")}
+    <div class="grow">
+      <p class="strong">${deviceCheck.lost}</p>
+      <p class="soft">${deviceCheck.lostHint}</p>
+      <button class="button small" @click=${reopen}>${icon("mic")} ${deviceCheck.reopen}</button>
+      ${more}
+    </div>
+  </div>`;
 }
 
 export type Device = "microphone" | "camera";

@@ -59,6 +59,22 @@ test("a file that is read late keeps the texts that were entered in between", as
   expect((list.parts as readonly Part[])[0]).toMatchObject({ text: "one and a half" });
 });
 
+/** Safari ends the composition before the key that confirms it. */
+test("the keys of an input method neither send a message nor end its editing", async () => {
+  const composer = await composerWith("你好");
+  composer.editing = true;
+  const done = vi.fn();
+  for (const name of ["send", "cancel"]) composer.addEventListener(name, done);
+  const area = composer.querySelector("textarea") as HTMLTextAreaElement;
+  for (const by of [{ isComposing: true }, { keyCode: 229 }]) {
+    area.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", ...by }));
+    area.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape", ...by }));
+  }
+  expect(done).not.toHaveBeenCalled();
+  area.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter" }));
+  expect(done).toHaveBeenCalledOnce();
+});
+
 test("a message is sent with the file that is still read", async () => {
   const composer = await composerWith("What is this?");
   const sent: Part[][] = [];

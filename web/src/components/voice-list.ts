@@ -1,6 +1,7 @@
 import type { VoiceInfo } from "../api/answers.ts";
 import { defaultVoice, deleteVoice, uploadVoice, voiceAudio, voices } from "../api/catalog.ts";
 import { base64FromSamples, type Samples, samplesFromBase64 } from "../audio/pcm.ts";
+import { showError } from "../shell/errors.ts";
 import { Store } from "../state/store.ts";
 import type { Clip } from "./voice-preview.ts";
 
@@ -50,12 +51,25 @@ export interface VoiceFields {
 
 /** Returns the voice fields for a selection. Rejects with ApiError. */
 export async function voiceFields(choice: VoiceSelection): Promise<VoiceFields> {
-  const path = voiceList.value?.find(({ id }) => id === choice.model)?.path;
+  const path = await voicePath(choice.model);
   const audio = choice.speech === null ? null : await voiceAudio(choice.speech);
   return {
     ...(path === undefined ? {} : { ref_audio_path: path }),
     ...(audio === null ? {} : { tts_ref_audio_base64: audio.base64 }),
   };
+}
+
+/**
+ * File of a voice. Undefined for the default voice, and if there is no such voice. If the list cannot be
+ * loaded, it shows why, and the default voice speaks.
+ */
+export async function voicePath(id: string | null): Promise<string | undefined> {
+  if (id === null) return undefined;
+  const find = (): string | undefined => voiceList.value?.find((voice) => voice.id === id)?.path;
+  const known = find();
+  if (known !== undefined) return known;
+  await loadVoices().catch((error: unknown) => showError(error));
+  return find();
 }
 
 /** Id of the voice with this file. Null if there is none. Rejects with ApiError. */

@@ -60,6 +60,7 @@ export const en = {
     label: "Key",
     adminLabel: "Admin token",
     wrong: "This key is not valid. Check it for missing characters.",
+    characters: "Use only English letters, digits and punctuation marks, without spaces.",
     keep: "Stored only in this browser.",
     adminKeep: "Removed when you close this tab.",
     go: "Continue",
@@ -263,6 +264,7 @@ export const en = {
     keep: "Use recording",
     discard: "Discard recording",
     release: "Release to attach",
+    unreadable: "The recording cannot be read. Record it again.",
   },
 
   session: {
@@ -304,6 +306,10 @@ export const en = {
     speaker: "Speaker",
     video: "Camera",
     systemDefault: "System default",
+    notConnected: "Selected device (not connected)",
+    lost: "Your microphone has stopped",
+    lostHint: "It was disconnected, or the browser no longer allows it. You are not heard.",
+    reopen: "Use microphone",
     noise: "Noise suppression",
     level: "Input level",
     levelQuiet: "Say something. No sound detected yet.",

@@ -61,6 +61,7 @@ export const zh: Translated<typeof en> = {
     label: "密钥",
     adminLabel: "管理令牌",
     wrong: "密钥无效，请检查是否漏了字符。",
+    characters: "只能使用半角英文字母、数字和标点符号，不含空格。",
     keep: "密钥只保存在此浏览器中。",
     adminKeep: "关闭此标签页后即被清除。",
     go: "继续",
@@ -210,6 +211,7 @@ export const zh: Translated<typeof en> = {
     keep: "使用录音",
     discard: "丢弃录音",
     release: "松开即可添加",
+    unreadable: "录音无法读取，请重新录制。",
   },
 
   session: {
@@ -247,6 +249,10 @@ export const zh: Translated<typeof en> = {
     speaker: "扬声器",
     video: "摄像头",
     systemDefault: "系统默认",
+    notConnected: "所选设备（未连接）",
+    lost: "麦克风已停止",
+    lostHint: "麦克风已断开，或浏览器不再允许使用，对方听不到您说话。",
+    reopen: "使用麦克风",
     noise: "噪声抑制",
     level: "输入音量",
     levelQuiet: "请说句话，尚未检测到声音。",

@@ -1,3 +1,5 @@
+import { openStream } from "./open-stream.ts";
+
 export type Facing = "user" | "environment";
 
 export interface CameraOptions {
@@ -46,15 +48,26 @@ export class Camera {
   }
 }
 
-/** Rejects with the browser's DOMException: NotAllowedError, NotFoundError, NotReadableError. */
+/**
+ * Opens another camera if the selected one is not connected. Rejects with the browser's
+ * DOMException: NotAllowedError, NotFoundError, NotReadableError.
+ */
 export async function openCamera(options: CameraOptions = {}): Promise<Camera> {
-  const stream = await navigator.mediaDevices.getUserMedia({ video: cameraConstraints(options) });
+  const stream = await openStream(options.deviceId, (deviceId) => ({
+    video: cameraConstraints({ ...options, deviceId }),
+  }));
   const element = document.createElement("video");
   element.playsInline = true;
   element.muted = true;
   element.srcObject = stream;
-  await element.play();
-  return new Camera(stream, element);
+  const camera = new Camera(stream, element);
+  try {
+    await element.play();
+    return camera;
+  } catch (error) {
+    camera.close();
+    throw error;
+  }
 }
 
 export function cameraConstraints(options: CameraOptions): MediaTrackConstraints {

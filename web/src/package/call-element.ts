@@ -5,9 +5,10 @@
 
 import { MICROPHONE_DEFAULTS } from "../audio/capture.ts";
 import { keyProtocols } from "../protocol/key-protocols.ts";
-import { DuplexSession, type DuplexSessionState } from "../session/duplex-session.ts";
-import type { Phase } from "../session/session.ts";
+import { DuplexSession, type DuplexSessionState, NEW_DUPLEX } from "../session/duplex-session.ts";
+import type { Phase, SessionEnd } from "../session/session.ts";
 import type { TranscriptLine } from "../session/transcript.ts";
+import { notOpened } from "../session/voice-session.ts";
 import { type CallStrings, callStrings } from "./call-strings.ts";
 
 const INSTRUCTIONS = "You are a helpful assistant. Be brief.";
@@ -85,19 +86,15 @@ export class AntiphonCall extends HTMLElement {
   /** Calls. Browsers open the microphone only in a click or after a permission. */
   async start(): Promise<void> {
     if (this.#inCall) return;
-    const session = new DuplexSession({
-      kind: "audio",
-      prepare: {
-        prefix_system_prompt: this.getAttribute("instructions") ?? INSTRUCTIONS,
-        record: this.getAttribute("record") !== "false",
-        config: { voice: this.getAttribute("voice") ?? undefined },
-      },
-      greeting: async () => this.getAttribute("greeting") ?? "",
-      audio: { microphone: MICROPHONE_DEFAULTS },
-      connection: this.#connection(),
-    });
-    this.#session = session;
-    session.state.subscribe((state) => this.#show(session, state));
+    this.#session = undefined;
+    try {
+      this.#session = this.#newSession();
+    } catch (cause) {
+      this.#show({ ...NEW_DUPLEX, phase: "ended", end: notOpened(cause) });
+      return;
+    }
+    const session = this.#session;
+    session.state.subscribe((state) => session === this.#session && this.#show(state));
     await session.start();
   }
 
@@ -115,8 +112,23 @@ export class AntiphonCall extends HTMLElement {
     return callStrings(closest || navigator.language);
   }
 
+  /** Throws if an attribute cannot be used. */
+  #newSession(): DuplexSession {
+    return new DuplexSession({
+      kind: "audio",
+      prepare: {
+        prefix_system_prompt: this.getAttribute("instructions") ?? INSTRUCTIONS,
+        record: this.getAttribute("record") !== "false",
+        config: { voice: this.getAttribute("voice") ?? undefined },
+      },
+      greeting: async () => this.getAttribute("greeting") ?? "",
+      audio: { microphone: MICROPHONE_DEFAULTS },
+      connection: this.#connection(),
+    });
+  }
+
   #connection(): { base: string; protocols?: string[] } {
-    const base = new URL(this.getAttribute("server") ?? "/", location.href).href;
+    const base = new URL(this.getAttribute("server") || "/", location.href).href;
     const key = this.getAttribute("key");
     return key ? { base, protocols: keyProtocols(key) } : { base };
   }
@@ -126,8 +138,7 @@ export class AntiphonCall extends HTMLElement {
     session?.setMuted(!session.state.value.muted);
   }
 
-  #show(session: DuplexSession, state: DuplexSessionState): void {
-    if (session !== this.#session) return;
+  #show(state: DuplexSessionState): void {
     const before = this.#phase;
     this.#phase = state.phase;
     this.#render(state);
@@ -191,20 +202,23 @@ function statusText(state: DuplexSessionState, texts: CallStrings): string {
       return texts.opening;
     case "active":
     case "paused":
+      if (state.sourceEnded) return texts.microphoneLost;
       if (state.muted) return texts.muted;
       return state.modelSpeaks ? texts.speaking : texts.listening;
     case "stopping":
       return texts.stopping;
     case "ended":
-      if (end?.by === "device") return texts.noMicrophone;
-      if (end?.by === "connection") return endText(end.code, end.message, texts);
-      return end?.by === "server" ? `${texts.refused}: ${end.message || end.code}` : texts.ended;
+      return end ? endText(end, texts) : texts.ended;
     default:
       return texts.connecting;
   }
 }
 
-function endText(code: string, message: string, texts: CallStrings): string {
+function endText({ by, code, message }: SessionEnd, texts: CallStrings): string {
+  if (by === "device") return texts.noMicrophone;
+  if (by === "server") return `${texts.refused}: ${message || code}`;
+  if (by !== "connection") return texts.ended;
+  if (code === "not_opened") return `${texts.notOpened}: ${message}`;
   const isRefusal = code !== "unreachable" && code !== "lost" && message !== "";
   return isRefusal ? `${texts.refused}: ${message}` : texts.unreachable;
 }

@@ -14,6 +14,8 @@ export interface CallStrings {
   stopping: string;
   ended: string;
   noMicrophone: string;
+  microphoneLost: string;
+  notOpened: string;
   refused: string;
   unreachable: string;
   you: string;
@@ -35,6 +37,8 @@ const EN: CallStrings = {
   stopping: "Hanging up",
   ended: "The call has ended",
   noMicrophone: "The microphone cannot be used. Allow it in the browser, and call again.",
+  microphoneLost: "The microphone has stopped. Hang up, and call again.",
+  notOpened: "The call cannot start",
   refused: "The server refused the call",
   unreachable: "The server cannot be reached. Try again later.",
   you: "You",
@@ -56,6 +60,8 @@ const ZH: CallStrings = {
   stopping: "正在挂断",
   ended: "通话已结束",
   noMicrophone: "无法使用麦克风。请在浏览器中允许后重新通话。",
+  microphoneLost: "麦克风已停止。请挂断后重新通话。",
+  notOpened: "无法发起通话",
   refused: "服务器拒绝了通话",
   unreachable: "无法连接服务器，请稍后再试。",
   you: "您",

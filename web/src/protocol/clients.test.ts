@@ -9,6 +9,12 @@ it("uses the security of the page", () => {
   expect(socketUrl("/ws/chat", "wss://a.example").href).toBe("wss://a.example/ws/chat");
 });
 
+it("takes the address of a folder without its last slash", () => {
+  for (const home of ["https://a.example/voice", "https://a.example/voice/omni.html"]) {
+    expect(socketUrl("/ws/chat", home).href).toBe("wss://a.example/voice/ws/chat");
+  }
+});
+
 it("creates valid unique ids", () => {
   const ids = new Set(Array.from({ length: 1000 }, () => newSessionId("adx")));
   expect(ids.size).toBe(1000);

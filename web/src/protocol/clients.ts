@@ -23,9 +23,16 @@ import {
   halfDuplexServerMessage,
 } from "./server-messages.ts";
 
-/** Returns the WebSocket URL of a path of the server whose home page is `home`. */
+/**
+ * Returns the WebSocket URL of a path of the server whose home page is `home`. The address of a
+ * folder may lack its last slash.
+ */
 export function socketUrl(path: string, home?: string): URL {
-  const url = home ? new URL(`.${path}`, home) : new URL(siteUrl(path), location.href);
+  const url = home ? new URL(home) : new URL(siteUrl(path), location.href);
+  if (home) {
+    url.pathname = url.pathname.replace(/\/[^/.]+$/, "$&/");
+    url.href = new URL(`.${path}`, url).href;
+  }
   url.protocol = url.protocol === "https:" || url.protocol === "wss:" ? "wss:" : "ws:";
   return url;
 }

@@ -256,3 +256,20 @@ it("closes at once while reconnecting", () => {
   expect(log.at(-1)).toBe("closed 1000");
   expect(FakeWebSocket.all).toHaveLength(1);
 });
+
+it("closes a first connection that has not opened", () => {
+  const { socket, log } = open();
+  socket.close();
+  expect(FakeWebSocket.last.readyState).toBe(3);
+  expect(log).toEqual(["closed", "closed 1000"]);
+});
+
+it("closes an attempt to reconnect, which must not hold the session", () => {
+  const { socket, log } = resumable();
+  FakeWebSocket.last.drop(1006);
+  vi.advanceTimersByTime(200);
+  expect(FakeWebSocket.all).toHaveLength(2);
+  socket.close();
+  expect(FakeWebSocket.last.readyState).toBe(3);
+  expect(log).toEqual(["open", "reconnecting", "closed", "closed 1000"]);
+});

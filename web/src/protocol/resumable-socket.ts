@@ -80,8 +80,13 @@ export class ResumableSocket extends TypedEvents<SocketEvents> {
   /** Closes at once. */
   close(): void {
     this.#over = true;
-    if (this.#socket?.readyState === WebSocket.OPEN) this.#socket.close(1000);
-    else this.#end({ code: 1000, reason: "" });
+    const socket = this.#socket;
+    if (socket?.readyState === WebSocket.OPEN) {
+      socket.close(1000);
+      return;
+    }
+    this.#end({ code: 1000, reason: "" });
+    socket?.close(); // it may still connect, and would hold the session
   }
 
   /** When reconnecting stops, `performance.now()`. */

@@ -230,3 +230,14 @@ it.each([
   const history = buildMessages([textPart("Be brief.")], chat, new Set());
   expect(partAt(history, field)).toBe(expected);
 });
+
+it("does not explain its end by an error after which it went on", () => {
+  const { exchange } = ask();
+  const error = { type: "error", code: "invalid_field", error: "no", message: "no" };
+  FakeWebSocket.last.say({ type: "queue_done" });
+  FakeWebSocket.last.say({ type: "prefill_done", input_tokens: 1 });
+  FakeWebSocket.last.say(error);
+  FakeWebSocket.last.say({ type: "chunk", text_delta: "A " });
+  FakeWebSocket.last.drop(1011);
+  expect(exchange.state.value.end).toMatchObject({ by: "server", code: "1011", message: "" });
+});

@@ -43,6 +43,7 @@ it("keeps both sides of each turn", () => {
   expect(turnAudio.of(1).user[100]).toBeCloseTo(0.2);
   expect(turnAudio.of(1).model).toHaveLength(3);
   expect(turnAudio.of(7).model).toHaveLength(0);
+  expect(turnAudio.of(1).model).toBe(turnAudio.of(1).model); // no copy for each reader
 });
 
 it("limits the length of buffered silence", () => {

@@ -52,8 +52,9 @@ export class TurnAudioLog {
 
   /** Turns count from 0. */
   of(turn: number): TurnAudio {
-    const { user, model } = this.#turns[turn] ?? { user: new Float32Array(0), model: [] };
-    return { user, model: concatSamples(model) };
+    const kept = this.#turns[turn] ?? { user: new Float32Array(0), model: [] };
+    if (kept.model.length !== 1) kept.model = [concatSamples(kept.model)]; // one copy for all
+    return { user: kept.user, model: kept.model[0] as Samples };
   }
 }
 

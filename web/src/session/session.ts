@@ -57,8 +57,8 @@ export interface SessionEnd {
     | "device";
   /**
    * The server's error code, or the meaning of its close code (`server_shutdown`, `try_later`,
-   * `replaced`, `message_too_large`). For a connection `unreachable`, `no_websockets`, the code of a refusal, or
-   * `lost`.
+   * `replaced`, `message_too_large`). For a connection `unreachable`, `no_websockets`, the code of a refusal,
+   * `not_opened`, or `lost`.
    */
   readonly code: string;
   readonly message: string;
@@ -144,6 +144,7 @@ export abstract class Session<
   /** The state that pages render. */
   readonly state: Store<State>;
   #client: ProtocolClient<Server, Client> | undefined;
+  /** Nothing has followed it, so it explains a close. */
   #lastError: Problem | undefined;
   #stopTimer: ReturnType<typeof setTimeout> | undefined;
   #assigned = false;
@@ -189,6 +190,7 @@ export abstract class Session<
     client.on("sent", (message) => this.emit("exchange", { sent: true, message }));
     client.on("message", (message) => {
       this.emit("exchange", { sent: false, message });
+      if (message.type !== "error") this.#lastError = undefined; // the session goes on
       this.onMessage(message);
     });
     client.on("problem", (message) => this.emit("problem", { code: "bad_message", message }));

@@ -2,7 +2,8 @@ import { AudioEngine, type AudioEngineOptions } from "../audio/audio-engine.ts";
 import type { AudioSource } from "../audio/capture.ts";
 import type { Samples } from "../audio/pcm.ts";
 import type { ClientOptions, ProtocolClient } from "../protocol/clients.ts";
-import { Session, type SessionState } from "./session.ts";
+import type { ErrorMessage } from "../protocol/server-messages.ts";
+import { Session, type SessionEnd, type SessionState } from "./session.ts";
 
 /** The recorder gets what was played in blocks, a little later. */
 const LAST_BLOCKS_MS = 100;
@@ -33,6 +34,12 @@ export interface VoiceSessionState extends SessionState {
   readonly sourceEnded: boolean;
 }
 
+/** The end of a session whose connection the browser refuses to open, such as for an invalid address. */
+export function notOpened(cause: unknown): SessionEnd {
+  const message = cause instanceof Error ? cause.message : String(cause);
+  return { by: "connection", code: "not_opened", message, cause };
+}
+
 /** A session with a microphone and a speaker. Call `start` once, in a user gesture. */
 export abstract class VoiceSession<
   State extends VoiceSessionState,
@@ -43,6 +50,7 @@ export abstract class VoiceSession<
   readonly #greeting: () => Promise<string>;
   readonly #voice: () => Promise<string | undefined>;
   #audio: AudioEngine | undefined;
+  #late: LateConfig = {};
   #leaving: ReturnType<typeof setTimeout> | undefined;
 
   constructor(initial: State, { audio, greeting, voice }: VoiceSessionOptions) {
@@ -67,8 +75,15 @@ export abstract class VoiceSession<
       this.end({ by: "device", code, message: String(cause), cause });
       return;
     }
-    if (this.state.value.phase === "opening") this.#connect(this.#audio);
-    else this.release();
+    if (this.state.value.phase !== "opening") {
+      this.release();
+      return;
+    }
+    try {
+      this.#connect(this.#audio);
+    } catch (cause) {
+      this.end(notOpened(cause));
+    }
   }
 
   setMuted(muted: boolean): void {
@@ -76,9 +91,21 @@ export abstract class VoiceSession<
     this.patch({ muted } as Partial<State>);
   }
 
-  /** Switches to another microphone or file and closes the old one. */
+  /**
+   * Switches to another microphone or file and closes the old one. Closes `source` if it cannot be
+   * used, or if the session has no audio.
+   */
   async setSource(source: AudioSource): Promise<void> {
-    await this.#audio?.replaceSource(source);
+    if (!this.#audio) {
+      source.close();
+      return;
+    }
+    try {
+      await this.#audio.replaceSource(source);
+    } catch (error) {
+      source.close();
+      throw error;
+    }
     if (this.state.value.phase === "active") await source.start();
     this.patch({ sourceEnded: false } as Partial<State>);
   }
@@ -95,9 +122,20 @@ export abstract class VoiceSession<
     const greeting = await this.#greeting();
     const voice = await this.#voice();
     if (this.state.value.phase !== "preparing") return;
-    this.client.send(
-      this.prepareMessage({ ...(greeting !== "" && { greeting }), ...(voice && { voice }) }),
-    );
+    this.#late = { ...(greeting !== "" && { greeting }), ...(voice && { voice }) };
+    this.client.send(this.prepareMessage(this.#late));
+  }
+
+  /** If the engine cannot greet, the model waits for the user. */
+  protected override onError(error: ErrorMessage): void {
+    const { greeting, ...rest } = this.#late;
+    const isPreparing = this.state.value.phase === "preparing";
+    if (!isPreparing || greeting === undefined || error.field !== "config.greeting") {
+      super.onError(error);
+      return;
+    }
+    this.#late = rest;
+    this.client.send(this.prepareMessage(rest));
   }
 
   /** Playback has ended. Stops the session when the last sound has been heard, if it `leaves` then. */

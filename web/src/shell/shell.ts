@@ -2,7 +2,7 @@ import "../ui/toasts.ts";
 import { html, nothing, render, type TemplateResult } from "lit";
 import { customElement, query } from "lit/decorators.js";
 import { frontendDefaults } from "../api/catalog.ts";
-import { type KeyRequest, keyRequest, saveKey } from "../api/http.ts";
+import { KEY_PATTERN, type KeyRequest, keyRequest, saveKey } from "../api/http.ts";
 import { common } from "../i18n/common.ts";
 import { language, suggest, tag } from "../i18n/language.ts";
 import { StoreController } from "../state/store.ts";
@@ -64,7 +64,9 @@ export class KeyDialog extends BaseElement {
           autofocus
           minlength="16"
           maxlength="256"
-          pattern=".*\\S.*"
+          pattern=${KEY_PATTERN}
+          title=${key.characters}
+          @input=${(event: Event) => removeInvisible(event.target as HTMLInputElement)}
           aria-invalid=${request.refused}
           aria-describedby="${this.#id}-hint"
         />
@@ -80,11 +82,17 @@ export class KeyDialog extends BaseElement {
   }
 
   #send(request: KeyRequest): void {
-    const value = this.input?.value.trim() ?? "";
+    const value = this.input?.value ?? "";
     if (value === "") return;
     saveKey(request.role, value);
     request.answer(true);
   }
+}
+
+/** Copied text may have spaces around it and characters without width in it. */
+function removeInvisible(input: HTMLInputElement): void {
+  const visible = input.value.replace(/[\s\p{Cf}]/gu, "");
+  if (visible !== input.value) input.value = visible;
 }
 
 /** A page without the shell. */

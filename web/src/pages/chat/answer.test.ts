@@ -1,11 +1,15 @@
 // @vitest-environment happy-dom
 
-import { expect, it } from "vitest";
+import { afterEach, expect, it, vi } from "vitest";
+import { devices } from "../../audio/audio-settings.ts";
+import { FakeAudioContext, stubAudio } from "../../audio/fake-audio.ts";
 import { filePart } from "../../media/parts.ts";
 import type { Answer } from "../../session/chat-exchange.ts";
 import type { SessionEnd } from "../../session/session.ts";
-import { answerProblemOf } from "./answer.ts";
+import { AnswerSpeaker, answerProblemOf } from "./answer.ts";
 import { chatSettings } from "./panel.ts";
+
+afterEach(() => vi.unstubAllGlobals());
 
 const file = (type: "image" | "video") =>
   filePart(type, `a-${type}`, new Blob(["x"]), new ArrayBuffer(1));
@@ -67,4 +71,18 @@ it("shows the engine's message and offers to retry without speech", () => {
     remedy: message,
     remedies: ["again", "speech"],
   });
+});
+
+it("speaks on the default output while the selected speaker is not connected", async () => {
+  stubAudio();
+  devices.update({ speaker: "headset" });
+  FakeAudioContext.setSink = () => Promise.reject(new DOMException("gone", "NotFoundError"));
+  const voice = new AnswerSpeaker();
+  const player = await voice.player();
+  FakeAudioContext.setSink = () => Promise.resolve();
+  expect(await voice.player()).toBe(player);
+  await voice.player();
+  expect(FakeAudioContext.all[0]?.setSinkId).toHaveBeenCalledTimes(2);
+  voice.close();
+  devices.update({ speaker: null });
 });

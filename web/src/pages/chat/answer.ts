@@ -315,12 +315,11 @@ export class AnswerSpeaker {
     nowPlaying.subscribe((playback) => playback && this.stopSpeech()); // only one voice plays at a time
   }
 
-  /** Call it in a user gesture. Rejects if there is no audio output, or if the speaker is gone. */
+  /** Call it in a user gesture. Rejects if there is no audio output. */
   async player(): Promise<Player> {
     this.#speaker ??= await this.#open();
     const id = devices.value.speaker ?? "";
-    if (id !== this.#speakerId) await this.#speaker.setSpeaker(id);
-    this.#speakerId = id;
+    if (id !== this.#speakerId) await this.#select(this.#speaker, id);
     await this.#speaker.resume();
     return this.#speaker.player;
   }
@@ -333,6 +332,16 @@ export class AnswerSpeaker {
   close(): void {
     void this.#speaker?.close();
     this.#speaker = null;
+    this.#speakerId = "";
+  }
+
+  async #select(speaker: Speaker, id: string): Promise<void> {
+    try {
+      await speaker.setSpeaker(id);
+      this.#speakerId = id;
+    } catch {
+      // the audio plays where it played before
+    }
   }
 
   async #open(): Promise<Speaker> {

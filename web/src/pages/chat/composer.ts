@@ -266,9 +266,11 @@ export class Composer extends BaseElement {
   }
 
   #onKey(event: KeyboardEvent): void {
+    // Enter and Escape also end the composition of a word, for example in Chinese input methods.
+    // Safari ends it before the event of the key, and marks that one only with the code 229.
+    if (event.isComposing || event.keyCode === 229) return;
     if (event.key === "Escape" && this.editing) this.emit("cancel", null);
-    // Enter also ends the composition of a word, for example in Chinese input methods.
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    if (event.key !== "Enter" || event.shiftKey) return;
     event.preventDefault();
     this.#send();
   }

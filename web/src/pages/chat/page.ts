@@ -18,6 +18,7 @@ import { stopAudio } from "../../components/audio-playback.ts";
 import { adoptPreset } from "../../components/instructions-panel.ts";
 import { namedVoice } from "../../components/named-voice.ts";
 import { type TextLine, transcriptButtons } from "../../components/transcript-text.ts";
+import { voicePath } from "../../components/voice-list.ts";
 import { type Part, plainText, textPart } from "../../media/parts.ts";
 import type { Answer, ChatEntry, Question } from "../../session/chat-exchange.ts";
 import { ChatLog, type ChatSetup } from "../../session/chat-log.ts";
@@ -317,12 +318,13 @@ export class ChatPage extends BaseElement {
   async #setup(entries: readonly ChatEntry[]): Promise<ChatSetup> {
     const opening = chatSettings.value.spoken ? this.#openPlayer() : undefined; // needs the user's gesture
     await this.#instructions.complete();
-    const voice = await namedVoice();
+    const named = await namedVoice();
+    const path = clonesVoices() ? await voicePath(chatSettings.value.speech) : undefined;
     const player = await opening;
     const chosen = chatSettings.value;
     return {
       system: this.#instructions.messageParts,
-      request: chatRequestFields(chosen, this.#instructions, entries, voice),
+      request: chatRequestFields(chosen, this.#instructions, entries, { named, path }),
       exchange: { player, connection: { protocols: socketProtocols() } },
     };
   }

@@ -3,7 +3,6 @@ import "../../components/instructions-panel.ts";
 import { html, nothing, type TemplateResult } from "lit";
 import { answerLength } from "../../components/answer-length.ts";
 import { resetSettings } from "../../components/reset-settings.ts";
-import { voiceList } from "../../components/voice-list.ts";
 import { formatNumber } from "../../i18n/language.ts";
 import type { ChatRequest } from "../../protocol/client-messages.ts";
 import type { ChatEntry } from "../../session/chat-exchange.ts";
@@ -31,12 +30,20 @@ export type Detail = ChatChoices["detail"];
 
 const SLICES: Record<Detail, number | undefined> = { auto: undefined, low: 1, medium: 4, high: 9 };
 
-/** Returns the request fields besides the messages. `voice`: one of the engine's voices. */
+/** The voice of the answers. */
+interface ChatVoices {
+  /** One of the engine's voices. */
+  readonly named: string | undefined;
+  /** File of the selected output voice. */
+  readonly path: string | undefined;
+}
+
+/** Returns the request fields besides the messages. */
 export function chatRequestFields(
   chosen: ChatChoices,
   instructions: Instructions,
   said: readonly ChatEntry[],
-  voice: string | undefined,
+  voices: ChatVoices,
 ): Omit<ChatRequest, "messages"> {
   const video = said.some((one) => one.role === "user" && one.parts.some(isVideo));
   const slices = SLICES[chosen.detail];
@@ -51,23 +58,22 @@ export function chatRequestFields(
     image: slices === undefined ? undefined : { max_slice_nums: slices },
     omni_mode: video && chosen.videoSound,
     enable_thinking: chosen.thinking,
-    tts: speechWith(chosen, instructions, video, voice),
+    tts: speechWith(chosen, instructions, video, voices),
     record: chosen.record,
   };
 }
 
 /** The output voice is the one of the instructions unless the user selected another. */
 function speechWith(
-  { spoken, speech }: ChatChoices,
+  { spoken }: ChatChoices,
   { messageParts }: Instructions,
   video: boolean,
-  voice: string | undefined,
+  { named: voice, path }: ChatVoices,
 ): ChatRequest["tts"] {
   if (!spoken) return { enabled: false };
   const mode = video ? "omni" : "audio_assistant";
   const named: ChatRequest["tts"] = { enabled: true, mode, voice };
   if (!clonesVoices()) return named;
-  const path = voiceList.value?.find(({ id }) => id === speech)?.path;
   const own = messageParts.find((part) => part.type === "audio")?.samples;
   const reference = path === undefined ? { ref_audio_data: own } : { ref_audio_path: path };
   return { ...named, ...reference };

@@ -8,6 +8,7 @@ import { repeat } from "lit/directives/repeat.js";
 import type { Levels } from "../../audio/audio-engine.ts";
 import { INPUT_RATE, OUTPUT_RATE, type Samples } from "../../audio/pcm.ts";
 import { controlBar } from "../../components/control-bar.ts";
+import { microphoneLost } from "../../components/device-select.ts";
 import { adoptPreset } from "../../components/instructions-panel.ts";
 import { sessionBadges, sessionEndNotice } from "../../components/session-status.ts";
 import { type TextLine, transcriptButtons } from "../../components/transcript-text.ts";
@@ -29,6 +30,7 @@ import {
   limitations,
   modelBadge,
 } from "../../shell/capabilities.ts";
+import { showError } from "../../shell/errors.ts";
 import { helpButton } from "../../shell/header.ts";
 import { mount } from "../../shell/shell.ts";
 import { StoreController } from "../../state/store.ts";
@@ -269,8 +271,12 @@ export class HalfDuplexTurn extends BaseElement {
   }
 
   async #copy(): Promise<void> {
-    await navigator.clipboard.writeText(this.turn.reply.trim());
-    toast({ tone: "good", title: halfDuplexStrings().copied });
+    try {
+      await navigator.clipboard.writeText(this.turn.reply.trim());
+      toast({ tone: "good", title: halfDuplexStrings().copied });
+    } catch (error) {
+      showError(error);
+    }
   }
 }
 
@@ -328,6 +334,7 @@ export class HalfDuplexPage extends BaseElement {
             @retry=${this.#controller.retryNow}
             @again=${this.#controller.start}
           ></an-connection-banner>
+          ${running && state?.sourceEnded ? microphoneLost(this.#controller.useMicrophone) : nothing}
           ${sessionEndNotice(state?.end ?? null)}
           <an-queue-panel .status=${state?.queue ?? null} @leave=${this.#controller.stop}></an-queue-panel>
           ${this.#recording()} ${this.#turns()}

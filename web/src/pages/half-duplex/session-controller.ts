@@ -2,10 +2,13 @@ import type { ReactiveController, ReactiveControllerHost } from "lit";
 import { socketProtocols } from "../../api/http.ts";
 import type { Levels } from "../../audio/audio-engine.ts";
 import { selectedDevices } from "../../audio/audio-settings.ts";
+import { openMicrophone } from "../../audio/capture.ts";
 import { allowChimes, chimeInQueue } from "../../audio/chimes.ts";
 import { nowPlaying, stopAudio } from "../../components/audio-playback.ts";
+import { deviceErrorText } from "../../components/device-select.ts";
 import { namedVoice } from "../../components/named-voice.ts";
 import { problemText } from "../../components/session-status.ts";
+import { common } from "../../i18n/common.ts";
 import {
   HalfDuplexSession,
   type HalfDuplexSessionState,
@@ -127,6 +130,18 @@ export class SessionController implements ReactiveController {
   readonly toggleMuted = (): void => {
     this.#autoMuted = false;
     this.#session?.setMuted(!this.state?.muted);
+  };
+
+  /** Opens the microphone again after it has stopped. */
+  readonly useMicrophone = async (): Promise<void> => {
+    const session = this.#session;
+    try {
+      const microphone = await openMicrophone(selectedDevices().microphone);
+      await session?.setSource(microphone);
+    } catch (error) {
+      const remedy = deviceErrorText(error, "microphone");
+      toast({ tone: "caution", title: common().deviceCheck.unusable, remedy });
+    }
   };
 
   readonly audioOf = (turn: HalfDuplexTurnState): TurnAudio =>
