@@ -37,9 +37,10 @@ if [ "${2:-}" != --host ]; then
     }
 fi
 
-# GNU tar has status 1 if a file grew or was deleted meanwhile: both are written all the time.
+# GNU tar has status 1 if a file grew or was deleted meanwhile: both are written all the time. The commands that reach
+# it have the same status for their own errors.
 archive() {
-    "in_$1" tar -C "$2" --exclude=./lost+found -cf - "$3" > "$folder/$4.part" || [ $? -eq 1 ]
+    "in_$1" sh -c 'tar -C "$1" --exclude=./lost+found -cf - "$2" || [ $? -eq 1 ]' tar "$2" "$3" > "$folder/$4.part"
     mv "$folder/$4.part" "$folder/$4"
 }
 
@@ -50,6 +51,7 @@ fi
 # Redis appends to its file. A rewrite would replace the file while it is copied.
 percentage=$(redis config get auto-aof-rewrite-percentage | tail -n 1)
 trap 'redis config set auto-aof-rewrite-percentage "$percentage" > /dev/null' EXIT
+trap 'exit 130' INT TERM HUP # dash runs no EXIT trap after a signal
 redis config set auto-aof-rewrite-percentage 0 > /dev/null
 while redis info persistence | grep -Eq 'aof_rewrite_(in_progress|scheduled):1'; do sleep 1; done
 

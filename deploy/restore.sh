@@ -3,7 +3,13 @@
 # and start it. Without further words: the compose stack. docs/backup.md has the commands for hosts without containers.
 set -eu
 folder=$(cd "$1" && pwd)
-test -s "$folder/redis.tar" && test -s "$folder/recordings.tar"
+for file in redis.tar recordings.tar; do
+    test -s "$folder/$file"
+    tar -tf "$folder/$file" > /dev/null || {
+        echo "restore.sh: $folder/$file is damaged, so nothing was stopped or replaced" >&2
+        exit 1
+    }
+done
 
 in_kubernetes() {
     redis=statefulset/$2-redis

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tarfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -65,13 +66,17 @@ class Place:
     def client(self) -> Redis:
         return Redis(port=self.redis.port, decode_responses=True)
 
-    def run(self, script: str, *words: str) -> subprocess.CompletedProcess[str]:
+    @property
+    def environment(self) -> dict[str, str]:
         path = f"{self.folder / 'bin'}:{os.environ['PATH']}"
+        return {"PATH": path, "REDIS_CLI": str(self.folder / "bin" / "redis-cli")}
+
+    def command(self, script: str, *words: str) -> list[str]:
+        return [str(DEPLOY / script), str(self.backup), *words]
+
+    def run(self, script: str, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [DEPLOY / script, self.backup, *words],
-            capture_output=True,
-            text=True,
-            env={"PATH": path, "REDIS_CLI": str(self.folder / "bin" / "redis-cli")},
+            self.command(script, *words), capture_output=True, text=True, env=self.environment
         )
 
     def program(self, name: str, text: str) -> None:
@@ -150,11 +155,62 @@ def test_a_redis_without_a_file_is_refused(place: Place) -> None:
     assert not list(place.backup.glob("*.tar"))
 
 
+def test_a_backup_that_is_cancelled_lets_redis_rewrite_its_file(place: Place) -> None:
+    """It waits for a rewrite that never ends."""
+    busy = "echo aof_enabled:1; echo aof_rewrite_in_progress:1"
+    real = f"{redis_cli()} -p {place.redis.port}"
+    text = f'#!/bin/sh\n[ "$1" = info ] && {{ {busy}; exit; }}\nexec {real} "$@"\n'
+    place.program("redis-cli", text)
+    with place.client() as client:
+        client.config_set("auto-aof-rewrite-percentage", 70)
+        words = place.command("backup.sh", "--host", str(place.redis_data), str(place.data))
+        with subprocess.Popen(words, env=place.environment) as backup:
+            while client.config_get("auto-aof-rewrite-percentage").popitem()[1] != "0":
+                assert backup.poll() is None
+                time.sleep(0.05)
+            backup.terminate()
+        assert backup.returncode == 130
+        assert client.config_get("auto-aof-rewrite-percentage").popitem()[1] == "70"
+
+
+def test_a_copy_that_breaks_off_replaces_no_backup(place: Place) -> None:
+    """`kubectl` has status 1 for its own errors, as tar has for a file that changed."""
+    cluster(place, place.redis_data, place.data)
+    kubectl = place.folder / "bin" / "kubectl"
+    kubectl.rename(kubectl.with_name("whole"))
+    place.program(
+        "kubectl", '#!/bin/sh\n[ "$4" = deployment/voice-recorder ] && exit 1\nexec whole "$@"\n'
+    )
+    place.backup.mkdir()
+    (place.backup / "recordings.tar").write_text("of yesterday")
+    with place.client() as client:
+        client.config_set("requirepass", PASSWORD)
+        done = place.run("backup.sh", "--kubernetes", "voice", "voice")
+        client.config_set("requirepass", "")
+    assert done.returncode == 1
+    assert (place.backup / "recordings.tar").read_text() == "of yesterday"
+
+
+def test_a_truncated_backup_is_not_restored(place: Place) -> None:
+    calls = cluster(place, place.redis_data, place.data)
+    place.backup.mkdir()
+    for name in ("redis.tar", "recordings.tar"):
+        with tarfile.open(place.backup / name, "w") as tar:
+            tar.add(place.data / "secret")
+    whole = place.backup / "recordings.tar"
+    whole.write_bytes(whole.read_bytes()[:600])
+    done = place.run("restore.sh", "--kubernetes", "voice", "voice")
+    assert done.returncode != 0
+    assert "recordings.tar" in done.stderr
+    assert not calls.exists()
+
+
 @pytest.mark.parametrize("script", ["backup.sh", "restore.sh"])
 def test_another_place_is_refused(place: Place, script: str) -> None:
     place.backup.mkdir()
     for name in ("redis.tar", "recordings.tar"):
-        (place.backup / name).write_text("x")
+        with tarfile.open(place.backup / name, "w") as tar:
+            tar.add(place.data / "secret")
     done = place.run(script, "--moon", "a", "b")
     assert done.returncode == 2
     assert "--moon" in done.stderr

@@ -107,7 +107,7 @@ def unfinished_turn_codes(memos: Sequence[UnitMemo]) -> list[list[int]]:
 
 def memo_of(past: PastUnit, tokenizer: Tokenizer) -> UnitMemo:
     """The memo of the unit; for a unit of another engine, a memo made from its text."""
-    if past.memo:
+    if "fed" in past.memo:
         return UnitMemo.model_validate(past.memo)
     ids = tokenizer.ids
     if past.is_listen:

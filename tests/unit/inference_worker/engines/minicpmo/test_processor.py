@@ -285,22 +285,28 @@ def test_replay_rebuilds_the_context(window: Any) -> None:
 
 
 def test_replay_of_another_engines_units(processor: MiniCPMOProcessor) -> None:
-    view = begin(processor)
+    """Their memos say nothing to this engine, whatever they hold."""
     frame = golden_set.image_bytes("a")
     [audio] = seconds("w31", 1)
-    said = {"memo": {}, "audio": audio}
-    view.replay(
-        [
-            PastUnit(is_listen=True, text="", end_of_turn=False, **said),
-            PastUnit(is_listen=False, text="the world", end_of_turn=True, frames=(frame,), **said),
-            PastUnit(is_listen=True, text="", end_of_turn=False, audio=None),
-        ]
-    )
-    assert view._session is not None
-    assert view._session.units_prefilled == 3
-    assert not view._session.turn_open
-    assert unit(view, audio).current_time == 4
-    view.cleanup()
+    contexts = []
+    for memo in ({}, {"user": "Hello.", "word_times": [[0, "the"]], "spoken": "x"}):
+        view, said = begin(processor), {"memo": memo, "audio": audio}
+        view.replay(
+            [
+                PastUnit(is_listen=True, text="", end_of_turn=False, **said),
+                PastUnit(
+                    is_listen=False, text="the world", end_of_turn=True, frames=(frame,), **said
+                ),
+                PastUnit(is_listen=True, text="", end_of_turn=False, audio=None),
+            ]
+        )
+        assert view._session is not None
+        assert view._session.units_prefilled == 3
+        assert not view._session.turn_open
+        assert unit(view, audio).current_time == 4
+        contexts.append(view.kv_cache_length)
+        view.cleanup()
+    assert contexts[0] == contexts[1]
 
 
 def test_a_picture_may_come_before_the_first_second(processor: MiniCPMOProcessor) -> None:
