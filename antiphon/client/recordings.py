@@ -1,10 +1,10 @@
 """The recordings of an edge over HTTP: list, read and save them."""
 
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.client import HTTPException, HTTPMessage, HTTPResponse
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlsplit
 from urllib.request import (
@@ -16,8 +16,6 @@ from urllib.request import (
     getproxies,
     proxy_bypass,
 )
-
-from pydantic import ValidationError
 
 from antiphon.client.errors import (
     CannotConnect,
@@ -41,6 +39,9 @@ from antiphon.shared_schemas.recording_list import RecordingPage, RecordingQuery
 
 _TIMEOUT_S = 30.0
 _BLOCK_BYTES = 256 * 1024
+_UNREADABLE = "the server sent something unreadable; check that an edge is at this address"
+
+T = TypeVar("T")
 
 
 class Recordings:
@@ -49,7 +50,7 @@ class Recordings:
     A name is the id of a recording or the token of a share link. With the admin token as `api_key`, it
     may also be the id of a session, whose newest recording it names.
 
-    Every call may raise CannotConnect, and each that takes a name UnknownRecording.
+    Every call may raise CannotConnect or UnreadableMessage, and each that takes a name UnknownRecording.
     """
 
     def __init__(
@@ -65,18 +66,15 @@ class Recordings:
         address = edge_address(
             self.url, "/api/sessions", **{name: str(value) for name, value in fields.items()}
         )
-        try:
-            return RecordingPage.model_validate_json(self._content(address))
-        except ValidationError as error:
-            raise UnreadableMessage(f"the list of recordings cannot be read: {error}") from None
+        return self._parsed(address, RecordingPage.model_validate_json)
 
     def meta(self, name: str) -> Meta:
         """Kind, times and state of a recording."""
-        return parse_meta(self._content(self._address(name)))
+        return self._parsed(self._address(name), parse_meta)
 
     def timeline(self, name: str) -> DuplexRecording | TurnRecording:
         """Units or turns with their texts and times; UnknownRecording while the session runs."""
-        return parse_recording(self._content(self._address(name, "/recording")))
+        return self._parsed(self._address(name, "/recording"), parse_recording)
 
     def save(self, name: str, path: str | Path, file: str = REPLAY_WAV) -> None:
         """Write one file to `path`; the default has both sides of the conversation. Raises OSError."""
@@ -89,13 +87,21 @@ class Recordings:
     def _address(self, name: str, rest: str = "") -> str:
         return edge_address(self.url, f"/api/sessions/{quote(name, safe='')}{rest}")
 
-    def _content(self, address: str) -> bytes:
+    def _parsed(self, address: str, parse: Callable[[bytes], T]) -> T:
+        """Raises UnreadableMessage."""
         with self._open(address) as response:
-            return b"".join(_blocks(response))
+            content = b"".join(_blocks(response))
+        try:
+            return parse(content)
+        except ValueError as error:
+            raise UnreadableMessage(f"{_UNREADABLE}: {error}") from None
 
     def _save(self, address: str, path: str | Path) -> None:
-        with self._open(address) as response, Path(path).open("wb") as file:
-            file.writelines(_blocks(response))
+        with self._open(address) as response:
+            if response.headers.get_content_type() == "text/html":  # an edge sends no pages here
+                raise UnreadableMessage(_UNREADABLE)
+            with Path(path).open("wb") as file:
+                file.writelines(_blocks(response))
 
     def _open(self, address: str) -> HTTPResponse:
         """The response to a GET of an address of `edge_address`."""
@@ -109,7 +115,7 @@ class Recordings:
             response: HTTPResponse = opener.open(request, timeout=_TIMEOUT_S)
         except HTTPError as error:
             with error:
-                said = server_words(error.code, error.read(), error.reason)
+                said = server_words(error.code, _body(error), error.reason)
             if error.code in (400, 404):
                 raise UnknownRecording(said) from None
             raise refusal_error(address, error.code, said) from None
@@ -140,6 +146,14 @@ def _proxy(request: Request) -> str | None:
     if is_loopback_url(request.full_url) or proxy_bypass(request.host):
         return None
     return getproxies().get(request.type)
+
+
+def _body(refusal: HTTPError) -> bytes:
+    """Empty if it does not arrive completely: the status is known without it."""
+    try:
+        return refusal.read()
+    except (OSError, HTTPException):
+        return b""
 
 
 def _blocks(response: HTTPResponse) -> Iterator[bytes]:

@@ -34,7 +34,7 @@ COMMENT_FILE = "comment.txt"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG})
-_READ_ONLY = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+_UNWRITABLE = frozenset({errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOSPC, errno.EDQUOT})
 _TOUCH_EVERY_S = 60.0
 
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}\Z")
@@ -128,7 +128,7 @@ class RecordingStore:
             try:
                 _touch(folder)
             except OSError as error:
-                if error.errno not in _READ_ONLY:
+                if error.errno not in _UNWRITABLE:
                     raise
                 log.debug("recording_use_not_noted", recording=recording, error=str(error))
 

@@ -139,4 +139,4 @@ def _failed(future: asyncio.Future[str] | Future[str]) -> bool:
 
 def _log_failure(future: Future[Any]) -> None:
     if not future.cancelled() and (error := future.exception()):
-        log.warning("transcript_failed", error=str(error))
+        log.warning("transcript_failed", error=str(error), exc_info=error)

@@ -248,6 +248,8 @@ class TurnsConversation:
         self._forget_old_sound()
 
     def _forget_old_sound(self) -> None:
+        for item in self.items[:-1]:
+            item.message = item.as_text
         most, kept = MOST_SOUND_S * INPUT_RATE, 0
         for item in reversed(self.items):
             sounds = [part for part in item.as_text.parts if isinstance(part, AudioPart)]

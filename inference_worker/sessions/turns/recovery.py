@@ -56,6 +56,7 @@ class RecoveredTurns:
             case VadOut(speaking=True):
                 self.speech_id = entry.item_id
             case ItemOut():
+                self.speech_id = ""
                 self.untranscribed.append(entry.item_id)
             case TranscriptOut() if entry.item_id in self.untranscribed:
                 self.untranscribed.remove(entry.item_id)

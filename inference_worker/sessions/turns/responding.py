@@ -34,6 +34,7 @@ from antiphon.inference_worker.sessions.turns.conversation import (
     shortened,
     without_tools,
 )
+from antiphon.inference_worker.sessions.turns.listening import MOST_BUFFERED_S
 from antiphon.inference_worker.sessions.worker_context import WorkerContext
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, SILENCE, Samples, float_bytes
 from antiphon.shared_schemas.config import ChatOptions, TurnsConfig
@@ -133,7 +134,8 @@ class Responder:
         self._wake.set()
         self._busy = False
         self._answering: tuple[WantedResponse, InterruptWatcher] | None = None
-        self._asked: list[Samples] = []
+        self._asked: Samples = SILENCE
+        """The user's sound since the last answer, for recordings: the newest MOST_BUFFERED_S of it."""
         self._spoken: AnswerStream | None = None
         """The last answer, unless the client has dropped its sound."""
 
@@ -157,7 +159,8 @@ class Responder:
     def add_sound(self, item_id: str, audio: Samples) -> None:
         """The user's item needs a transcript."""
         if self.conversation.config.record:
-            self._asked.append(audio)
+            newest = np.concatenate([self._asked, audio])[-MOST_BUFFERED_S * INPUT_RATE :]
+            self._asked = newest
         self._untranscribed.append(item_id)
         context = self._context
         if context.transcriber and not context.processor.info.transcribes:
@@ -233,9 +236,8 @@ class Responder:
         return await self._finish(wanted, attempt)
 
     def _begin(self, wanted: WantedResponse) -> GeneratingOut:
-        """With the user's sound since the last answer, for recordings."""
-        audio = np.concatenate([SILENCE, *self._asked])
-        self._asked = []
+        """With the user's sound, for recordings."""
+        audio, self._asked = self._asked, SILENCE
         return GeneratingOut(
             input_n=self.handled,
             turn_index=self.conversation.turns,
@@ -423,6 +425,8 @@ async def _recognise(transcriber: UserTranscriber, audio: Samples) -> _Transcrip
         text = await asyncio.wrap_future(transcriber.transcribe(audio))
     except EngineError as error:
         return _Transcript(None, str(error))
+    except Exception:  # noqa: BLE001 - the transcriber logs it, and the session does not need it
+        return _Transcript(None, "the recogniser failed")
     return _Transcript(text)
 
 

@@ -52,6 +52,13 @@ class WaitingRecogniser(Recogniser):
         return Transcript("at last", log_probability=-0.1, tokens=2)
 
 
+class BrokenRecogniser(Recogniser):
+    def __init__(self) -> None: ...
+
+    def transcribe(self, speech: Samples) -> Transcript:
+        raise RuntimeError("a bug of the recogniser")
+
+
 @pytest.fixture(scope="module")
 def transcriber() -> Iterator[UserTranscriber]:
     transcriber = UserTranscriber()
@@ -216,6 +223,27 @@ async def test_items_whose_sound_is_no_longer_kept_have_their_transcripts(
             assert recognises or all(each.problem for each in made)
     finally:
         recogniser.may_answer.set()
+        transcriber.close()
+
+
+async def test_a_failure_of_the_recogniser_ends_no_session(
+    broker: Broker, settings: BrokerSettings
+) -> None:
+    transcriber = UserTranscriber()
+    transcriber._recogniser = BrokenRecogniser()
+    opened = open_worker_session(broker, settings, SessionKind.TURNS, transcriber=transcriber)
+    push = TurnsConfig(vad=None, responds=False)
+    try:
+        async with opened as (_, client):
+            await client.send(SettingsIn(config=push))
+            await client.send(ChunkIn(audio=float_bytes(say(SENTENCE))), CommitIn())
+            item = await client.expect(ItemOut)
+            missing = await client.expect(TranscriptOut)
+            assert (missing.item_id, missing.text) == (item.item_id, None)
+            assert missing.problem == "the recogniser failed"
+            await client.send(RespondIn(response_id="r1", config=push))
+            await client.receive_until(TurnDoneOut)
+    finally:
         transcriber.close()
 
 

@@ -8,6 +8,7 @@ import pytest
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
 from antiphon.inference_worker.engines.types import Delta
+from antiphon.inference_worker.sessions.turns.listening import MOST_BUFFERED_S
 from antiphon.shared_schemas.audio import (
     INPUT_RATE,
     OUTPUT_RATE,
@@ -225,6 +226,26 @@ async def test_a_long_utterance_is_answered_and_older_ones_lose_their_sound(
         assert written.text == "Be brief."
 
 
+async def test_a_recorded_answer_has_only_the_newest_sound_of_the_user(
+    open_session: OpenSession,
+) -> None:
+    """A client may speak for hours before it asks for an answer."""
+    sounds = [ChunkIn(audio=bytes(2 * MOST_BUFFERED_S * INPUT_RATE), pcm=PcmFormat.S16)]
+    sounds.append(ChunkIn(audio=b"\0\x40" * INPUT_RATE, pcm=PcmFormat.S16))
+    async with open_session() as (_, client):
+        await client.send(SettingsIn(config=PUSH))
+        for sound in sounds:
+            await client.send(sound, CommitIn())
+            await client.receive_until(TranscriptOut)
+        await client.send(asks("r1"))
+        begun = await client.expect(GeneratingOut)
+        audio = np.frombuffer(begun.audio, np.float32)
+        assert len(audio) == MOST_BUFFERED_S * INPUT_RATE
+        assert np.count_nonzero(audio) == INPUT_RATE
+        assert begun.speech_duration_ms == 1000 * MOST_BUFFERED_S
+        await client.receive_until(TurnDoneOut)
+
+
 async def test_one_answer_at_a_time_and_others_outside_of_the_conversation(
     open_session: OpenSession,
 ) -> None:
@@ -316,3 +337,17 @@ async def test_speech_goes_on_at_another_worker(broker: Broker, settings: Broker
             assert received.item_id == began.item_id
             assert len(received.audio) / 2 > 0.8 * len(spoken(ITALY, lead_s=0.0))
             await client.receive_until(TurnDoneOut)
+
+
+async def test_a_committed_item_at_another_worker_has_its_own_id(
+    broker: Broker, settings: BrokerSettings
+) -> None:
+    async with stream_client(broker, KIND) as client:
+        async with running_worker(broker, settings, worker_id="w1"):
+            await client.send(SettingsIn(config=TurnsConfig()), *chunks(QUESTION))
+            _, detected = await client.receive_until(ItemOut)
+            await client.receive_until(TranscriptOut)
+        async with running_worker(broker, settings, worker_id="w2"):
+            await client.send(SettingsIn(config=PUSH), *chunks(QUESTION[:8000]), CommitIn())
+            committed = await client.expect(ItemOut)
+            assert committed.item_id != detected.item_id

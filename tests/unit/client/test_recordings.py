@@ -1,12 +1,14 @@
 """Reading recordings over HTTP, against real servers."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
+from antiphon.client.errors import CannotConnect, UnreadableMessage
 from antiphon.client.recordings import Recordings
 
 KEY = "client-key-0123456789"
@@ -14,20 +16,26 @@ EMPTY = b'{"total": 0, "offset": 0, "limit": 20, "complete": true, "sessions": [
 
 
 @contextmanager
-def server(location: str = "") -> Iterator[tuple[int, list[str | None]]]:
-    """The port of a server that redirects, or has no recordings; and the API key of each request."""
+def server(
+    location: str = "", body: bytes = EMPTY, status: int = 200, missing: int = 0
+) -> Iterator[tuple[int, list[str | None]]]:
+    """The port of a server that redirects, or sends this body; and the API key of each request.
+
+    `missing`: the bytes by which the body is shorter than the server says.
+    """
     keys: list[str | None] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             keys.append(self.headers["X-Api-Key"])
-            self.send_response(302 if location else 200)
+            self.send_response(302 if location else status)
             if location:
                 self.send_header("Location", location)
-            self.send_header("Content-Length", str(0 if location else len(EMPTY)))
+            self.send_header("Content-Type", "text/html" if b"<" in body else "application/json")
+            self.send_header("Content-Length", str(0 if location else len(body) + missing))
             self.end_headers()
             if not location:
-                self.wfile.write(EMPTY)
+                self.wfile.write(body)
 
         def log_message(self, *_: object) -> None: ...
 
@@ -50,3 +58,27 @@ def test_a_redirect_to_another_host_does_not_get_the_key(host: str, sent: str | 
     ):
         assert Recordings(f"ws://127.0.0.1:{first}", api_key=KEY).list().total == 0
     assert (first_keys, keys) == ([KEY], [sent])
+
+
+@pytest.mark.parametrize("call", ["list", "meta", "timeline", "save", "download"])
+def test_the_page_of_another_server_is_unreadable(call: str, tmp_path: Path) -> None:
+    with server(body=b"<!doctype html><title>Log in</title>") as (port, _):
+        recordings = Recordings(f"ws://127.0.0.1:{port}")
+        calls: dict[str, Callable[[], object]] = {
+            "list": recordings.list,
+            "meta": lambda: recordings.meta("r"),
+            "timeline": lambda: recordings.timeline("r"),
+            "save": lambda: recordings.save("r", tmp_path / "saved"),
+            "download": lambda: recordings.download("r", tmp_path / "saved"),
+        }
+        with pytest.raises(UnreadableMessage):
+            calls[call]()
+    assert not (tmp_path / "saved").exists()
+
+
+def test_a_refusal_whose_text_breaks_off_has_its_status() -> None:
+    with (
+        server(body=b'{"error": "bus', status=500, missing=9) as (port, _),
+        pytest.raises(CannotConnect, match=r"refuses the connection \(500\)"),
+    ):
+        Recordings(f"ws://127.0.0.1:{port}").meta("r")

@@ -1,5 +1,6 @@
 """Only a recording's files can be opened, for every requested name."""
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -206,6 +207,22 @@ def test_a_read_only_directory_can_be_read() -> None:
                 store.remove(ONE, "meta.json")
         assert [path.name for path in (root / ONE).iterdir()] == ["meta.json"]
         (root / ONE).chmod(0o755)
+
+
+@pytest.mark.parametrize("reason", [errno.ENOSPC, errno.EDQUOT])
+def test_a_recording_on_a_full_disk_can_be_read_and_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reason: int
+) -> None:
+    (tmp_path / ONE).mkdir()
+
+    def refuse(_folder: int) -> None:
+        raise OSError(reason, os.strerror(reason))
+
+    monkeypatch.setattr("antiphon.edge.recordings.store._touch", refuse)
+    store = RecordingStore(tmp_path)
+    store.touch(ONE)
+    store.delete(ONE)
+    assert store.recordings() == []
 
 
 def test_errors_without_a_directory(tmp_path: Path) -> None:

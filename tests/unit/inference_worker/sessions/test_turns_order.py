@@ -1,4 +1,4 @@
-"""The order of a conversation's items, whenever its answers end."""
+"""The order of a conversation's items, whenever its answers end, and the sound that they keep."""
 
 import pytest
 
@@ -96,3 +96,12 @@ def test_an_answer_to_a_deleted_item_still_precedes_the_next() -> None:
     says(conversation, "second")
     ends(conversation)
     assert [item.id for item in conversation.items] == ["answer", "second"]
+
+
+def test_only_the_last_of_the_transcribed_items_keeps_its_sound() -> None:
+    conversation = TurnsConversation()
+    for item_id in ("one", "two", "three"):
+        says(conversation, item_id)
+    assert [item.sound is not None for item in conversation.items] == [False, False, True]
+    assert [item.message.text for item in conversation.items[:2]] == ["one", "two"]
+    assert [item.audio_ms for item in conversation.items] == [1000, 1000, 1000]
