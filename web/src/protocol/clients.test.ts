@@ -13,6 +13,10 @@ it("takes the address of a folder without its last slash", () => {
   for (const home of ["https://a.example/voice", "https://a.example/voice/omni.html"]) {
     expect(socketUrl("/ws/chat", home).href).toBe("wss://a.example/voice/ws/chat");
   }
+  for (const end of ["", "/", "/omni.html", "/index.htm"]) {
+    const home = `https://a.example/antiphon-2.0${end}`;
+    expect(socketUrl("/ws/chat", home).href).toBe("wss://a.example/antiphon-2.0/ws/chat");
+  }
 });
 
 it("creates valid unique ids", () => {

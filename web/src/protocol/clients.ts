@@ -30,7 +30,7 @@ import {
 export function socketUrl(path: string, home?: string): URL {
   const url = home ? new URL(home) : new URL(siteUrl(path), location.href);
   if (home) {
-    url.pathname = url.pathname.replace(/\/[^/.]+$/, "$&/");
+    if (!/(\/|\.html?)$/.test(url.pathname)) url.pathname += "/";
     url.href = new URL(`.${path}`, url).href;
   }
   url.protocol = url.protocol === "https:" || url.protocol === "wss:" ? "wss:" : "ws:";

@@ -1,8 +1,10 @@
 import type { PartRecord, RecordingMeta } from "../api/answers.ts";
 import { fetchApi } from "../api/http.ts";
-import { assetPath, recordingMeta, recordingTimeline } from "../api/recordings.ts";
+import { assetPath, recordingMeta, recordingPeaks, recordingTimeline } from "../api/recordings.ts";
 import { wavFile } from "../audio/stereo-recorder.ts";
-import { type SpokenLine, timelineOf } from "./timeline.ts";
+import { waveformOf } from "../audio/waveform.ts";
+import { alignToSound } from "./sound-runs.ts";
+import { type SpokenLine, type Timeline, timelineOf } from "./timeline.ts";
 
 const HEADER_BYTES = 44;
 const FRAME_BYTES = 4; // two channels of 16 bits
@@ -25,10 +27,24 @@ export async function packConversation(name: string): Promise<Blob> {
   const read: Read = async (file) => (await fetchApi(assetPath(name, file))).blob();
   const wav =
     meta.merged_replay && meta.app_type !== "chat" ? await read(meta.merged_replay) : null;
-  const lines = timelineOf(recording).lines.filter(({ text, parts }) => text !== "" || parts);
+  const timeline = timelineOf(recording);
+  const { lines } = wav ? await aligned(name, timeline) : timeline;
   const messages = [...instructions(meta)];
-  for (const line of lines) messages.push(await messageOf(line, read, wav));
+  for (const line of lines) {
+    if (line.text !== "" || line.parts) messages.push(await messageOf(line, read, wav));
+  }
   return packed({ messages: messages.map(({ role, content }) => ({ role, content })) });
+}
+
+/** With the times that the viewer shows. Without the peaks of the sound, estimates remain. */
+async function aligned(name: string, timeline: Timeline): Promise<Timeline> {
+  if (!timeline.lines.some(({ estimated }) => estimated)) return timeline;
+  try {
+    const { user, model, per_second } = await recordingPeaks(name);
+    return alignToSound(timeline, waveformOf([user, model], per_second));
+  } catch {
+    return timeline;
+  }
 }
 
 function* instructions({ app_type, config }: RecordingMeta): Generator<Message> {

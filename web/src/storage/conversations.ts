@@ -63,7 +63,7 @@ class ConversationWriter {
   #beforeMs = 0;
   #activeSince: number | null = null;
   #timer: ReturnType<typeof setTimeout> | undefined;
-  #next: StoredConversation | null = null;
+  #next: Omit<StoredConversation, "title"> | null = null;
 
   constructor(kind: SessionKind, isRecorded: boolean) {
     this.#kind = kind;
@@ -80,7 +80,6 @@ class ConversationWriter {
       durationMs: this.#elapsedMs,
       recordingId: this.#isRecorded ? state.recordingId : null,
       lines: this.#lines(state),
-      title: "",
     };
     if (state.phase === "ended") this.#write();
     else this.#timer ??= setTimeout(() => this.#write(), WRITE_MS);
@@ -111,8 +110,27 @@ class ConversationWriter {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     const row = this.#next;
-    if (row) inStore("conversations", "readwrite", (rows) => rows.put(row)).catch(() => undefined);
+    if (row === null) return;
+    const titled = (before: Before) => ({ ...row, title: before?.title ?? "" });
+    change(row.id, titled).catch(() => undefined);
   }
+}
+
+type Before = StoredConversation | undefined;
+
+/** Reads and writes a row in one transaction. Another page may write it too. */
+async function change(
+  id: string,
+  to: (before: Before) => StoredConversation | undefined,
+): Promise<void> {
+  await inStore<Before>("conversations", "readwrite", (rows) => {
+    const found = rows.get(id);
+    found.addEventListener("success", () => {
+      const row = to(found.result);
+      if (row) rows.put(row);
+    });
+    return found;
+  });
 }
 
 function spoken(state: SpokenState): { key: string; role: "user" | "model"; text: string }[] {
@@ -170,9 +188,7 @@ export async function ownConversation(page: string): Promise<OwnConversation | n
 /** Does nothing if this browser has no such conversation. */
 export async function renameConversation(name: string, title: string): Promise<void> {
   const found = await ownConversation(name);
-  if (!found) return;
-  const { kept: _, ...row } = found;
-  await inStore("conversations", "readwrite", (rows) => rows.put({ ...row, title }));
+  if (found) await change(found.id, (row) => row && { ...row, title });
 }
 
 /** Deletes what this browser has. The recording of the server stays. */

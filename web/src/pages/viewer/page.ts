@@ -29,7 +29,7 @@ import { buildPage } from "../../ui/page-build.ts";
 import { toast } from "../../ui/toasts.ts";
 import { recordingDetails } from "./details.ts";
 import { liveNotice, recordingNotices, unavailableNotice } from "./notices.ts";
-import { DeepLink, momentHash } from "./playback.ts";
+import { DeepLink, momentHash, recordingName } from "./playback.ts";
 import { Assets, type LoadState, RecordingLoader } from "./recording-loader.ts";
 import { viewerStrings } from "./strings.ts";
 import "./page.css";
@@ -274,18 +274,20 @@ export class RecordingView extends BaseElement {
 
   /** The server knows the waveform of its recordings. The browser's own is read while it is drawn. */
   async #loadWaveform(file: string): Promise<void> {
-    const { loaded } = this;
+    const { own, timeline } = this.loaded;
+    // A new name or comment replaces `loaded`, but not these.
+    const isCurrent = () => this.loaded.own === own && this.loaded.timeline === timeline;
     this.shape = null;
     try {
-      if (loaded.own) {
+      if (own) {
         await readWaveform(await this.#assets.stream(file), (shape) => {
-          if (this.loaded === loaded) this.#showWaveform(shape);
+          if (isCurrent()) this.#showWaveform(shape);
         });
       } else {
         const { user, model, per_second } = await recordingPeaks(this.name);
         this.#showWaveform(waveformOf([user, model], per_second));
       }
-      if (this.shape && this.loaded === loaded) {
+      if (this.shape && isCurrent()) {
         this.timeline = alignToSound(this.timeline, this.shape);
       }
     } catch (error) {
@@ -346,7 +348,7 @@ function commentCard(comment: string): TemplateResult {
 /** A recording, loaded by its id or by a share token: `/s/{id}`. */
 @customElement("an-viewer-page")
 export class ViewerPage extends BaseElement {
-  readonly #name = decodeURIComponent(sitePath().split("/")[2] ?? "");
+  readonly #name = recordingName(sitePath());
   readonly #loader = new RecordingLoader(this.#name);
   readonly #loaded = new StoreController(this, this.#loader.state);
   #isOpen = false;
@@ -385,7 +387,7 @@ export class ViewerPage extends BaseElement {
 
 mount({
   help: async () => (await import("../help.ts")).pageHelp,
-  bare: isShareToken(sitePath().split("/")[2] ?? ""),
+  bare: isShareToken(recordingName(sitePath())),
   title: () => windowTitle || viewerStrings().title,
   description: () => viewerStrings().description,
   content: () => html`<an-viewer-page></an-viewer-page>`,

@@ -55,6 +55,16 @@ export class PlayheadValue<T> implements ReactiveController {
   }
 }
 
+/** The recording id or share token in the path of a page, `/s/{name}`. Empty if it has none. */
+export function recordingName(path: string): string {
+  const segment = path.split("/")[2] ?? "";
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return segment; // the server has no recording of this name
+  }
+}
+
 const SETTLED_MS = 400; // browsers limit how often a page changes its address
 
 /** The position in an address that ends with `#t=12.5`, in milliseconds. Null if it has none. */

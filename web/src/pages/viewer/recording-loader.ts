@@ -72,17 +72,17 @@ export class RecordingLoader {
     clearTimeout(this.#timer);
     this.#own ??= await ownRecording(this.#name);
     if (isOnDeviceOnly(this.#name)) {
-      this.#showOwn("not_on_server");
+      await this.#showOwn("not_on_server");
       return;
     }
     try {
       const meta = await recordingMeta(this.#name);
-      if (isBusy(meta) && this.#own) this.#showOwn("merging");
+      if (isBusy(meta) && this.#own) await this.#showOwn("merging");
       else if (meta.state === "recording") this.state.set({ is: "live", meta });
       else await this.#open(meta);
       if (isBusy(meta)) this.#poll();
     } catch (error) {
-      this.#failed(error);
+      await this.#failed(error);
     }
   }
 
@@ -98,28 +98,29 @@ export class RecordingLoader {
       recordingTimeline(this.#name),
       recordingComment(this.#name),
     ]);
-    const title = this.#own?.title ?? "";
     const timeline = timelineOf(recording);
+    const title = await storedTitle(this.#name);
     this.state.set({ is: "open", meta, timeline, comment, title, own: null });
   }
 
-  #showOwn(why: OwnFiles["why"]): void {
+  async #showOwn(why: OwnFiles["why"]): Promise<void> {
     const { value } = this.state;
     if (value.is === "open" && value.own?.why === why) return;
     if (this.#own === null) {
       this.state.set({ is: "closed", error: new ApiError(404, "not_found", "") });
       return;
     }
-    const { meta, timeline, title, files } = this.#own;
+    const { meta, timeline, files } = this.#own;
+    const title = await storedTitle(this.#name);
     this.state.set({ is: "open", meta, timeline, comment: "", title, own: { files, why } });
   }
 
   /** A loaded recording stays on the screen while the server is unreachable. */
-  #failed(error: unknown): void {
+  async #failed(error: unknown): Promise<void> {
     const away = error instanceof ApiError && (error.status === 0 || error.status >= 500);
     const { is } = this.state.value;
     if (away && (is === "open" || is === "live")) this.#poll();
-    else if (this.#own) this.#showOwn("not_on_server");
+    else if (this.#own) await this.#showOwn("not_on_server");
     else this.state.set({ is: "closed", error });
   }
 
@@ -210,7 +211,6 @@ function remembered<T>(
 export interface OwnRecording {
   readonly meta: RecordingMeta;
   readonly timeline: Timeline;
-  readonly title: string;
   /** Files by the names in `meta`. */
   readonly files: ReadonlyMap<string, Blob>;
 }
@@ -223,6 +223,11 @@ async function ownRecording(name: string): Promise<OwnRecording | null> {
   } catch {
     return null;
   }
+}
+
+/** The user may change it while the page is open. */
+async function storedTitle(name: string): Promise<string> {
+  return (await ownConversation(name).catch(() => null))?.title ?? "";
 }
 
 async function loaded(name: string, found: OwnConversation): Promise<OwnRecording> {
@@ -247,7 +252,7 @@ async function loaded(name: string, found: OwnConversation): Promise<OwnRecordin
     merged_replay: files.has("own-audio.wav") ? "own-audio.wav" : null,
     merged_replay_video: files.has("own-video") ? "own-video" : null,
   };
-  return { meta, timeline: ownTimeline(found), title: found.title, files };
+  return { meta, timeline: ownTimeline(found), files };
 }
 
 function ownTimeline({ lines, durationMs }: OwnConversation): Timeline {

@@ -178,9 +178,13 @@ export class TimelineView extends BaseElement {
     return Math.max(1, this.room) / Math.max(1, this.replay.lengthMs / 1000);
   }
 
+  private get most(): number {
+    const widest = (WIDEST_PX * 1000) / Math.max(1, this.replay.lengthMs);
+    return Math.max(this.fit, Math.min(MOST_PX_PER_S, widest));
+  }
+
   private get pxPerS(): number {
-    const most = Math.min(MOST_PX_PER_S, (WIDEST_PX * 1000) / Math.max(1, this.replay.lengthMs));
-    return Math.max(this.fit, Math.min(most, this.zoom ?? 0));
+    return Math.max(this.fit, Math.min(this.most, this.zoom ?? 0));
   }
 
   protected override render(): TemplateResult {
@@ -191,7 +195,7 @@ export class TimelineView extends BaseElement {
         ${this.#legend()}
         <span class="row still">
           ${this.#zoomButton("minus", t.zoomOut, pxPerS / 1.6, pxPerS <= this.fit * 1.01)}
-          ${this.#zoomButton("plus", t.zoomIn, pxPerS * 1.6, pxPerS >= MOST_PX_PER_S)}
+          ${this.#zoomButton("plus", t.zoomIn, pxPerS * 1.6, pxPerS >= this.most * 0.99)}
         </span>
       </div>
       <an-overview .replay=${this.replay} .shape=${this.shape} .visible=${this.#visible}></an-overview>
