@@ -148,6 +148,9 @@ _NONSENSE_WORDS = 5
 _OFFERS = re.compile(r"(?:help you|do for you|do better|talk about|to know(?: about .*)?)\?$")
 """Ends of questions that no single word answers."""
 
+_VERB = re.compile(r"(?:ed|hurts?|sucks?|cares?|left|loves?|happens?|yesterday|today)$")
+"""Words of a statement: "Everything hurts"."""
+
 _CLAUSE = re.compile(r"(?:because|if|when|while|although|unless|yes)\b")
 _ASKS_AGAIN = "I did not understand that. Please say it in a whole sentence."
 _ASKS_MEANING = "What do you mean by that?"
@@ -159,6 +162,8 @@ def _answer_fragment(question: str, situation: Situation) -> str | None:
     words = text.split()
     asked = situation.previous.endswith("?") and not _OFFERS.search(situation.previous)
     if not situation.small_talk or situation.persona or asked:
+        return None
+    if len(words) > 1 and any(map(_VERB.search, words)):
         return None
     if len(words) > 1 and "?" not in question and is_open(question) and not _CLAUSE.match(text):
         return "Please go on, I am listening."

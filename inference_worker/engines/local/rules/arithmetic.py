@@ -101,6 +101,19 @@ _FUNCTIONS = ("sqrt", "cbrt", "square", "factorial", *_PARTS)
 _LARGEST_FACTORIAL = 100
 
 
+_NO_SUM = re.compile(
+    r"(?:what (?:is|was) )?(?:9/11|24/7|7-11|9-1-1)|(?:in )?\d{4}-\d{4}|\d{3}-\d{4}"
+)
+"""Dates, years and telephone numbers."""
+
+
+_MONEY = r"\b(?:dollars?|euros?|money)\b"
+_NO_STORY = re.compile(
+    rf"\ball but\b|\b(?:buys?|bought)\b.*{_MONEY}|{_MONEY}.*\b(?:buys?|bought)\b"
+)
+"""A third number, or money for things, makes it another sum."""
+
+
 class _NoSum(ValueError):
     """The text is not a sum."""
 
@@ -113,7 +126,10 @@ def answer_sum(text: str) -> str | None:
     """The answer to a sum; `text` is lower case, with numbers in digits. None if it is no sum."""
     if share := _SHARE.fullmatch(text):
         return _share(share, of_first="of" in text.split()[:3])
-    story = _LEFT.fullmatch(text)
+    if _NO_SUM.fullmatch(text):
+        return None
+    is_simple = len(re.findall(_N, text)) == 2 and not _NO_STORY.search(text)
+    story = _LEFT.fullmatch(text) if is_simple else None
     if story and (story["more"] or story["less"] or re.search(r"\b(?:left|remain)", text)):
         return answer_sum(f"{story[1]} {'plus' if story['more'] else 'minus'} {story[4]}")
     if prime := _PRIME.fullmatch(text):

@@ -133,7 +133,8 @@ def _span(minutes: int) -> str:
 _RULES: tuple[tuple[re.Pattern[str], Callable[[_Found, datetime], str | None]], ...] = tuple(
     (re.compile(pattern), function)
     for pattern, function in (
-        (r"(?:what |what is the |what is your |do you have |have you got |give me )?(?:the )?(?:current "
+        (r"(?:what |what is the |what is your |(?:do you have|have you got|give me) (?=the "
+         r"|current ))?(?:the )?(?:current "
          r"|exact |local )?"
          r"time(?: is it| it is| do we have| do you have| of day is it| is it here| here)?"
          r"(?: now| right now| at the moment| currently)?|is it (?:time for )?(?:lunch|dinner|breakfast|bed"
@@ -141,7 +142,8 @@ _RULES: tuple[tuple[re.Pattern[str], Callable[[_Found, datetime], str | None]], 
          r"|early|noon|midnight) ?(?:time)?(?: yet| already)?|what hour is it|how late is it|got the"
          r" time", _time),
         (r"(?:what |what is |do you know )?(?:the )?(?:current )?time(?: is it| it is)?(?: now| right now"
-         r"| currently)? in (?P<place>[a-z' -]+?)(?: now| right now)?", _time_elsewhere),
+         r"| currently)? in (?!(?:half )?an? (?:hour|minute)\b|half )(?P<place>[a-z' -]+?)(?: now"
+         r"| right now)?", _time_elsewhere),
         (r"(?:what is |how (?:big|much|long|large) is )?(?:the )?time difference between (?:them|those"
          r"|these|both)(?: (?:2|cities|places|countries))*", lambda _, __: "Between which two places?"),
         (r"(?:what is |how (?:big|much|long|large) is )?(?:the )?time difference "

@@ -194,7 +194,7 @@ def _days_in_year(found: _Found, _: datetime) -> str:
 
 
 def _neighbour(found: _Found, _: datetime) -> str | None:
-    name, step = found["name"], -1 if found["side"] in ("before", "precedes") else 1
+    name, step = found["name"], -1 if re.search("before|precedes", found[0]) else 1
     for names in (_DAYS, _MONTHS):
         if name in names:
             other = names[(names.index(name) + step) % len(names)]
@@ -247,9 +247,9 @@ _RULES: tuple[tuple[re.Pattern[str], Callable[[_Found, datetime], str | None]], 
          r"(?: (?P<year>\d{4}))?(?: have)?", _days_in_month),
         (r"how many days (?:are |are there |does |do |there )*(?:in )?(?:a |the |1 )?(?P<leap>leap"
          r" )?year(?: have)?", _days_in_year),
-        (rf"(?:what|which) (?:day|month)?(?: of the (?:week|year))? ?(?:comes|is|follows|precedes|goes) "
-         rf"(?:right |just |directly )?"
-         rf"(?P<side>after|before|precedes|)? ?(?P<name>{_DAY}|{'|'.join(_MONTHS)})", _neighbour),
+        (r"(?:what|which) (?:day|month)?(?: of the (?:week|year))? ?"
+         r"(?:(?:comes|is|goes) (?:right |just |directly )?(?:after|before)|follows|precedes)"
+         rf" (?P<name>{_DAY}|{'|'.join(_MONTHS)})", _neighbour),
     )
 )  # fmt: skip
 

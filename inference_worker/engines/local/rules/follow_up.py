@@ -30,6 +30,11 @@ _CORRECTS = re.compile(
     rf"|not [\w' -]{{1,30}}(?:,| but))[, ]+{_PREPOSITION}(?P<other>[^,.?!]{{1,60}})[.?!]*",
     re.IGNORECASE,
 )
+_NO_OTHER = re.compile(
+    r"(?:stop|no|yes|thanks?|thank you|hello|hi|goodbye|bye|enough|wait|please)\b.*", re.IGNORECASE
+)
+"""What no question is about: "I said stop"."""
+
 _MOST_WORDS = 4
 _CAPITAL = r"[A-Z][\w'-]*(?: (?:of |the )?[A-Z][\w'-]*)*"
 _NAME = re.compile(rf"(?<=[a-z,] ){_CAPITAL}")
@@ -90,6 +95,8 @@ def _continued(text: str, asked: str) -> str:
     corrects = _CORRECTS.fullmatch(text)
     found = corrects or _CONTINUES.fullmatch(text)
     if found is None or not asked or len((other := found["other"].strip()).split()) > _MOST_WORDS:
+        return text
+    if _NO_OTHER.fullmatch(other):
         return text
     preposition = found["preposition"] or ""
     if preposition in ("until", "till") and (end := re.search(rf"\b{preposition} [^.?!]+", asked)):

@@ -23,7 +23,9 @@ _KNOWS = (
     r"(?:know|think|mean|understand|remember|hear|heard|see|(?:want|like) to|recommend|suggest|tell|say|explain"
     r"|give|help"
     r"|want me|have (?:a|an|any|some) (?:idea|tip|suggestion|advice|example|recipe|question|joke|fact)"
-    r"|get|catch|done|finished|kidding|joking|free|cost|use|count|wrong|have (?:another|more|a (?:minute"
+    r"|make mistakes|sure|certain|good at|listening|hearing|calculate|do (?:math|maths|sums)|answer"
+    r"|have (?:information|knowledge|\d)|translate|write|accurate|reliable|get|catch|done|finished"
+    r"|kidding|joking|free|cost|use|count|wrong|have (?:another|more|a (?:minute"
     r"|second))"
     r"|please|mind|ready|there|able|agree|believe|need)"
 )
@@ -69,7 +71,8 @@ def _is_sure(_: re.Match[str], situation: Situation) -> str | None:
 
 
 _ROWS: tuple[tuple[str, Answer], ...] = (
-    (r"(?:is|are|am|do|does|will|can|who) .*(?:\b(?:record|stor|sav)(?:e|ing)? (?:this|me|us|our|my|it|what)\b"
+    (r"(?!(?:can|could|should) (?:i|we)\b)(?!.*\b(?:fridge|freezer|money|job|marriage|planet|home|humps?)\b)"
+     r"(?:is|are|am|do|does|will|can|who) .*(?:\b(?:record|stor|sav)(?:e|ing)? (?:this|me|us|our|my|it|what)\b"
      r"|\bkeep(?:ing)? (?:(?:a )?recordings?|(?:my|our|this|the) (?:\w+ )?(?:data|voice|words"
      r"|conversations?|calls?|chats?)|what|(?:an? |my )?secrets?)\b|\b(?:my|this|our|i"
      r"|we)\b.* (?:recorded|stored|saved|private"
@@ -82,14 +85,21 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      r"|(?:what happens (?:to|with)|what do .+ do with|where (?:is|are|do(?:es)?)) my (?:voice|data|words"
      r"|messages?|recordings?|conversations?|information)\b.*",
      fixed("This conversation may be recorded. Who runs this service decides that, so ask there.")),
-    (r"are you (?:very |quite |really |absolutely )?(?:sure|certain)(?: about (?:it|that|this))?|(?:oh )?really"
+    (r"are you (?:very |quite |really |absolutely )?(?:sure|certain)(?: (?:about|that|it) .*)?|(?:oh )?really"
      r"|is that so|seriously|(?:is|was) (?:that|it|this) (?:true|right|correct|a true story)", _is_sure),
+    (r"do you (?:ever |often )?make mistakes|are you (?:always |ever )?(?:right|accurate|reliable|correct)",
+     of_itself(_UNSURE.removeprefix("No. "))),
     (r"are you (?:better|smarter|faster|more intelligent|cleverer|as (?:good|smart))(?: than| as) .+",
      of_itself(_UNSURE)),
-    (r"(?:can|could|do|will|would) you (?:not )?(?:dance|cook|walk|run|swim|drive|fly|jump|smell|taste|hug|kiss"
-     r"|clean|wash|repair|bring|meet|visit|download|install|post|pay|print|paint|buy"
-     r"|go (?:online|out|shopping|to)|whistle|laugh|cry|hack|watch|practi[cs]e)\b.*"
-     r"|(?:please )?(?:open|download|install|print|draw|post|go to) .+",
+    (r"(?:can|could|do|will|would) you (?:not )?(?:dance|(?:cook|wash|drive|fly|swim)(?!.* (?:in|with|on"
+     r"|before|after|without) )|walk(?! (?:me|us) through)"
+     r"|run(?! (?:that|this|it) by)|jump|smell|taste|hug|kiss"
+     r"|clean|repair|bring(?! up)|meet|visit|download|install|post|pay|print|paint|buy"
+     r"|go (?:online|out|shopping|to(?! (?:the|an?) (?:next|previous|last|other|different)))|whistle"
+     r"|laugh|cry|hack"
+     r"|watch)\b.*"
+     r"|(?:please )?(?:open(?! source)|download|install|print|draw|post(?! office)|go to(?! (?:sleep|bed"
+     r"|the next))) .+",
      of_itself(f"I cannot do that. {ONLY_TALK}")),
     (r"(?:do|did|will|can|would) you (?:still |ever )?(?:know me|(?:remember|recogni[sz]e) (?:me|us"
      r"|our (?:last|previous)|this later|.*\b(?:yesterday|tomorrow|(?:last|next) (?:time|week|month)))\b).*"
@@ -97,7 +107,8 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      r"|yesterday|last|ever|once)\b.*)?|what did (?:we|i) .*\b(?:yesterday|last (?:time|week|month))",
      fixed("I remember only this conversation.")),
     (r"(?:is it|are they|is [a-z ]+) (?:safe|dangerous|harmful|poisonous|toxic|unhealthy) (?:for .+ )?to .+"
-     r"|(?:can|should|may|could) (?:i|we|my \w+|(?:an? )?(?:dogs?|cats?|child(?:ren)?|bab(?:y|ies)"
+     r"|(?:can|should|may|could) (?:i|we|you(?= (?:safely )?(?:eat|drink|swallow) \w)|my \w+"
+     r"|(?:an? )?(?:dogs?|cats?|child(?:ren)?|bab(?:y|ies)"
      r"|people)) (?:safely )?"
      r"(?:(?:eat|drink|swallow)\b|take .*\b(?:pills?|tablets?|aspirin|ibuprofen|paracetamol|medicine"
      r"|medication)\b).*",
@@ -111,9 +122,10 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      r"|my \w+) to) (?:an?|the|my) (?P<who>doctor|vet|dentist)(?: .*)?",
      lambda found, _: f"If you are worried, yes. I cannot judge that, and a {found['who']} can."),
     (rf"(?:do|did|have|had|were|are|will|would) you (?:not )?(?!{_KNOWS}s?\b).+"
-     r"|can you (?:be my|feel|love|eat|sleep|dream|enjoy)\b.*"
+     r"|can you (?:be my .*|(?:feel|love|eat|sleep|dream|enjoy)(?: (?:me|it|anything|pain|things|food|love))?)"
      r"|(?:what|how|where|when|who) (?:do|did|are|were|have|would) you (?:look|looking|wear|wearing|doing"
-     r"|do all day|eat|eating|born|grow up|sleep|feel|feeling|like|love|married|sound)\b.*",
+     r"|do all day|eat|eating|born|grow up|sleep|feel|feeling|like|love|married|sound)\b(?! (?:to|for"
+     r"|with|better|well|in|at|when)\b).*",
      of_itself(NO_LIFE)),
     (r"(?:do you think (?:that )?|will |would )(?:i|he|she|we|my \w+) [a-z].*|should i [a-z].*"
      r"|what (?:should|shall|can|do) i (?:do|say)(?: now| then| next| about (?:it|this|that|him|her|them))?",

@@ -60,6 +60,13 @@ _GIVES_UP = re.compile(
 _HINT = re.compile(
     rf"(?:{PLEASE}give me |can i (?:have|get) |i need )?(?:a|another|1 more|any|some) (?:hints?|clues?|tips?)"
 )
+_REACTION = re.compile(
+    r"yes|yay|oh|damn|really|easy|i knew (?:it|that)|that was easy|i am ready|my mistake|is (?:that"
+    r"|it) (?:true|right|correct)"
+    r"|(?:are|did|do|am) (?:you|i) .*|i said .*|let me .*|i have to think|ask me later"
+)
+"""To the last answer: the question is asked again."""
+
 _STOP = re.compile(
     r"(?:stop|end|quit|finish|leave|no more)(?: (?:the|this|with the))? (?:quiz|riddles?|game"
     r"|questions?|playing)|i do not want to play(?: any ?more)?|no more(?: of (?:this|these|them))?"
@@ -67,7 +74,8 @@ _STOP = re.compile(
 )
 _NO_ANSWER = re.compile(
     r"(?:(?:what|how)(?! about\b)|when|where|which|tell|give|say|can|could|let us|something|i do not)\b.*"
-    r"|.*\b(?:stop|quit|enough|end|finish|bye|goodbye|thanks?|hello|sorry|who|what is your|why|how"
+    r"|.*\b(?:slower|faster|topic|something else|stop|quit|enough|end|finish|bye|goodbye|thanks?|hello"
+    r"|sorry|who|what is your|why|how"
     r"|tell me (?:a|about)|repeat|again)\b.*"
 )
 _MOST_WORDS = 7
@@ -92,8 +100,10 @@ def answer_quiz(said: str, previous: str) -> str | None:
     if any(map(_HINT.fullmatch, shorter)):
         letter = re.sub("^(?:an?|the|your) ", "", asked.answer)[0].upper()
         return f"It begins with {letter}. {asked.text}"
+    if _REACTION.fullmatch(said):
+        return asked.text
     follows = _following(asked)
-    if re.search(rf"\b(?:{asked.right})\b", said):
+    if not said.startswith("not ") and re.search(rf"\b(?:{asked.right})\b", said):
         return f"That is right! {follows}"
     if any(map(_GIVES_UP.fullmatch, shorter)):
         return f"It is {asked.answer}. {follows}"

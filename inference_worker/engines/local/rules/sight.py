@@ -261,7 +261,8 @@ SIGHT_ROWS: tuple[tuple[str, Answer], ...] = (
     *_rows(
         _scene(),
         rf"what (?:do|can|could|did) you (?:see|recogni[sz]e)(?: exactly)?{_HERE}|what else do you see{_HERE}",
-        rf"(?:can|do|could) you see (?:this|that|it|anything|something|what i [\w ]+|the {_PICTURE})(?: now)?",
+        rf"(?:can|do|could) you see (?:this|that|it|anything|something|what i (?!mean|am saying"
+        rf"|want)[\w ]+|the {_PICTURE})(?: now)?",
         rf"describe (?:(?:the|this|that|my) {_PICTURE}|what you see)|tell me what you see",
         rf"what (?:is|are) (?:in|on|shown in|shown on|visible in) (?:this|the|that|my) {_PICTURE}",
         rf"what does (?:this|the|that) {_PICTURE} show",
@@ -319,7 +320,8 @@ SIGHT_ROWS: tuple[tuple[str, Answer], ...] = (
     *_rows(
         _is_there,
         rf"(?:is|are) there {_ARTICLE}{_NAME}{_HERE}",
-        rf"(?:can|do|could) you see {_ARTICLE}{_NAME}{_HERE}",
+        r"(?:can|do|could) you see (?!.*\b(?:what i|point|problem|difference|pattern|future)\b)"
+        rf"{_ARTICLE}{_NAME}{_HERE}",
         rf"is (?P<pronoun>this|that|it) (?:a|an) {_NAME}{_HERE}",
     ),
     *_rows(

@@ -28,6 +28,11 @@ _KIN = (
 )
 _SOMETHING = r"(?!(?:it|that|this|you|your|to)\b)[a-z'-]+(?: [a-z'-]+){0,4}?"
 _THING = rf"(?P<thing>{_SOMETHING})"
+_NO_PERSON = (
+    r"(?!(?:him|her|them|me|my|myself|every\w+|some\w+|nobody|people|not|when|what|how|where|being|up"
+    r"|the pain)\b)(?!.*\byou\b)"
+)
+"""Before what the user likes or hates: other words than those for a thing need another answer."""
 _TEST = (
     r"(?:a|an|my|the) (?:talk|speech|presentation|test|exam|interview|job interview|paper|essay|lecture"
     r"|driving test|report)(?: about [a-z' ]+?)?"
@@ -139,7 +144,7 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
     *_rows(
         "I hope you feel better soon. If it gets worse, ask a doctor.",
         rf"{_I_AM}(?:sick|ill|unwell|in pain){_WHEN}",
-        rf"my [a-z]+ (?:hurts?|aches?|is (?:hurting|sore|killing me))(?: badly)?{_WHEN}",
+        rf"my (?!chest|heart)[a-z]+ (?:hurts?|aches?|is (?:hurting|sore|killing me))(?: badly)?{_WHEN}",
         rf"i have (?:a|the) (?:cold|flu|headache|fever|stomach ?ache|toothache|cough|sore throat){_WHEN}",
     ),
     *_rows(
@@ -171,7 +176,7 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
     # What happened to the user
     *_rows(
         "I am very sorry about your {who}. Do you want to tell me about your {who}?",
-        rf"(?:my|our) (?P<who>{_KIN}) (?:has |just |recently )*(?:died|passed away|is dead){_WHEN}",
+        rf"(?:(?:my|our) )?(?P<who>{_KIN}) (?:has |just |recently )*(?:died|passed away|is dead){_WHEN}",
     ),
     *_rows(
         "I am sorry about your {who}. I hope it gets better soon.",
@@ -236,21 +241,24 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
     ),
     *_rows(
         "That sounds good. What are you going to do there?",
-        rf"i (?:am going|will go|am flying|am travell?ing) (?:on (?:vacation|holiday)|to [a-z' ]+?){_WHEN}",
+        rf"i (?:will go|am flying|am travell?ing) (?:on (?:vacation|holiday)|to [a-z' ]+?){_WHEN}",
+        r"i am going (?:on (?:vacation|holiday)|to (?:the|an?) (?:beach|cinema|movies|mountains|sea|lake"
+        r"|park|zoo"
+        rf"|theat(?:re|er)|pool|museum|concert|party|restaurant|wedding|festival)){_WHEN}",
     ),
     # What the user likes and has
     *_rows(
         "Good choice. What do you like most about {thing}?",
-        rf"i (?:(?:really|also|do|just) )*(?:like|love|enjoy|adore|prefer) {_THING}{_WHEN}",
+        rf"i (?:(?:really|also|do|just) )*(?:like|love|enjoy|adore|prefer) {_NO_PERSON}{_THING}{_WHEN}",
     ),
     *_rows(
         "That sounds like fun. How often do you do it?",
-        rf"i (?:(?:really|also|do|just) )*(?:like|love) to {_SOMETHING}{_WHEN}",
+        rf"i (?:(?:really|also|do|just) )*(?:like|love) to (?!be\b|kill|hurt|die){_SOMETHING}{_WHEN}",
     ),
     *_rows(
         "All right, no {thing}. What do you like instead?",
         r"i (?:(?:really|also|just) )*(?:do not like|do not enjoy|dislike|hate|cannot stand|do not eat) "
-        rf"{_THING}(?: any ?more)?{_WHEN}",
+        rf"{_NO_PERSON}{_THING}(?: any ?more)?{_WHEN}",
     ),
     *_rows(
         "I will keep in mind that your favorite {thing} is {what}. Why do you like it?",
@@ -258,14 +266,18 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
     ),
     *_rows(
         _nice_name,
-        r"(?:his|her|its|the) name (?:is|was) (?P<name>[a-z'-]+)",
-        r"(?:he|she|it) (?:is|was) (?:called|named) (?P<name>[a-z'-]+)",
+        r"(?:his|her|its) name (?:is|was) (?P<name>[a-z'-]+)",
+        r"(?:he|she) (?:is|was) (?:called|named) (?P<name>[a-z'-]+)",
         rf"i (?:have|got|have got) (?:an?|1)(?: [a-z]+)? (?P<thing>{_KIN}) (?:called|named)"
         r" (?P<name>[a-z'-]+)",
         rf"my (?P<thing>{_KIN}) is (?:called|named) (?P<name>[a-z'-]+)",
         rf"my (?P<thing>{_KIN})'s name is (?P<name>[a-z'-]+)(?: and .*)?",
     ),
-    (r"(?:(?:no|sorry|wait|actually) )*(?:it is|i meant|i said) (?P<name>[a-z'-]+)", _other_name),
+    (
+        r"(?:(?:(?:no|sorry|wait|actually) )+it is|(?:(?:no|sorry|wait|actually) )*(?:i meant|i said))"
+        r" (?P<name>[a-z'-]+)",
+        _other_name,
+    ),
     # The assistant
     *_rows(
         "I am sorry. My language model is very small and makes mistakes. Please ask in other words.",
@@ -281,6 +293,7 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
     ),
     *_rows(
         "I am sorry that I annoyed you. What can I do better?",
+        r"that (?:was|is) (?:so |very |really )?(?:rude|mean|impolite|not (?:very )?(?:nice|polite))",
         r"(?:oh )?(?:fuck|screw|damn|bugger|piss)(?: (?:you|off|this|that|it|yourself))+|go to hell|get lost"
         r"|kiss my [a-z]+|you (?:bastard|moron|jerk|loser)|idiot|moron|stupid|asshole|bullshit|this sucks",
     ),
@@ -309,22 +322,25 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
     *_rows(
         "I can only play a quiz or riddles. Say: quiz me, or: tell me a riddle.",
         r"(?:let us|(?:can|could|shall) (?:we|you)|(?:do|would) you (?:want|like) to|i want to)"
-        r" play(?! (?:me )?some\b(?! game))(?!.*\b(?:quiz|music|songs?|riddles?|role|part)\b) [a-z0-9' -]+",
+        r" play(?! (?:the|football|tennis|basketball|soccer|golf)\b)(?! (?:me )?some\b(?! game))"
+        r"(?!.*\b(?:quiz|music|songs?|riddles?|role|part)\b) [a-z0-9' -]+",
         r"(?:do you know |tell me )?(?:an?|any|some|another) (?:good |nice |fun )?games?",
         r"what games (?:do|can) (?:you|we) (?:know|play)",
         r"(?:rock paper scissors|tic[ -]tac[ -]toe|truth or dare|knock knock|simon says|hangman"
-        r"|20 questions|marco)(?: .*)?",
+        r"|20 questions)(?: .*)?|marco",
     ),
     *_rows("I am not good at rhymes. Ask me for a joke or a story.", r".+ rhymes? with .+"),
     *_rows(
         "I am glad. What else would you like to know?",
         r"(?:that (?:is|was) |how )?(?:very |so |really |pretty )*(?:funny|interesting|cool|nice|great"
         r"|good to know|amazing|awesome|wonderful|true|right|correct)",
-        r"(?:ha ?)+|wow|i see|i understand|got it|(?:that )?makes sense",
+        r"perfect|excellent|brilliant|fantastic|incredible|unbelievable|fascinating|hilarious|sweet|exactly"
+        r"|absolutely|definitely|agreed|fair enough|lol|(?:ha ?)+|wow|i see|i understand|got it"
+        r"|(?:that )?makes sense",
     ),
     *_rows(
         "Thank you, and the same to you!",
-        r"(?:i wish you (?:a )?)?(?:merry|happy) (?:christmas|new year|easter|holidays|thanksgiving"
+        r"(?:i wish you (?:a )?)?(?:merry|happy) (?:birthday|christmas|new year|easter|holidays|thanksgiving"
         r"|halloween|hanukkah"
         r"|diwali|weekend)(?: to you| everyone| too)*",
     ),
@@ -338,7 +354,8 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
     ),
     *_rows(
         "Thank you.",
-        r"(?:that is an? |what an? |i like your )?(?:very )?(?:nice |good |pretty |beautiful )?name",
+        r"(?:that is an? |what an? |i like your )(?:very )?(?:nice |good |pretty |beautiful )?name"
+        r"|(?:very )?(?:nice|good|pretty|beautiful) name",
     ),
     *_rows(
         _of_program("I am a program, so I have no favorite {thing}. What is yours?"),
@@ -355,7 +372,8 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
             "I am a program and have no taste, but I can talk about {thing}. Do you like it?"
         ),
         r"do you (?:like|love|enjoy|prefer|listen to|watch|play|eat|drink|read) "
-        r"(?P<thing>(?!(?:me|it|that|this)\b)[a-z]+(?: [a-z]+){0,2})",
+        r"(?P<thing>(?!(?:me|it|that|this|to|us|him|her|them|my|our|your|any|anyone|what|how"
+        r"|being)\b)[a-z]+(?: [a-z]+){0,2})",
     ),
     *_rows(
         _of_program("I am a program, so I have no opinion about {thing}. What do you think?"),
@@ -405,7 +423,8 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
     ),
     *_rows(
         "Gladly. What would you like to know about {thing}?",
-        rf"(?:let us|can we|i want to|i would like to) (?:talk|chat|speak) about {_THING}",
+        rf"(?:let us|can we|i want to|i would like to) (?:talk|chat|speak) about (?!(?:me|my"
+        rf"|suicide)\b){_THING}",
     ),
     *_rows(
         "I am here, and I listen. How was your day?",

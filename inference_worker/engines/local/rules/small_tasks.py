@@ -28,7 +28,11 @@ _MOST_COUNTED = 30
 
 
 def _count(found: re.Match[str], _: Situation) -> str | None:
-    first, last = int(found["first"] or (1 if found["last"] else 10)), int(found["last"] or 1)
+    first = int(found["first"] or 0)
+    if found["last"] or "back" in found[0] or "down" in found[0]:
+        first, last = first or (1 if found["last"] else 10), int(found["last"] or 1)
+    else:
+        first, last = first or 1, (first or 1) + 9
     if "back" in found[0] or "down" in found[0]:
         first, last = max(first, last), min(first, last)
     if abs(first - last) >= _MOST_COUNTED:
@@ -86,7 +90,8 @@ def _by_chance_again(_: re.Match[str], situation: Situation) -> str | None:
 
 TASK_ROWS: tuple[tuple[str, Answer], ...] = (
     *_CHANCE,
-    (rf"(?:how (?:do|would|can) (?:you|i|we) (?:spell|write)|how is|what is the spelling of|{PLEASE}spell)"
+    (rf"(?:how (?:do|would|can) (?:you|i|we) (?:spell|write(?= the word\b))|how is(?= .*\bspel(?:led"
+     rf"|t)\b)|what is the spelling of|{PLEASE}spell)"
      rf"(?: the word| out| me)* (?P<word>[a-z']+)(?: spelled| spelt)?(?: for me)?", _spell),
     (r"how many letters (?:are |does |do |is |there )*(?:in )?(?:the word )?(?P<word>[a-z]+)(?: have|"
      r" has)?", _letters),

@@ -23,6 +23,10 @@ from antiphon.inference_worker.engines.local.rules.small_tasks import AGAIN_ROWS
 from antiphon.inference_worker.engines.local.rules.text import PLEASE
 from antiphon.inference_worker.engines.local.rules.user_facts import NAMED, USER_ROWS
 
+CRISIS = (
+    "I am very sorry that you feel like this. Please tell somebody who is near you, or call the emergency"
+    " number or a crisis line now. I am only a program."
+)
 WELCOME = "You are welcome."
 FAREWELL = "Goodbye! It was nice to talk with you."
 
@@ -138,11 +142,22 @@ _PLACE_TIME = (
 )
 
 _ROWS: tuple[tuple[str, Answer], ...] = (
+    # What must not wait
+    (r".*\b(?:kill(?:ing)? myself|end(?:ing)? my (?:own )?life|commit(?:ting)? suicide|suicidal"
+     r"|hurt(?:ing)? myself"
+     r"|harm(?:ing)? myself"
+     r"|(?:do not want to live|want to die|wish i (?:was|were) dead))\b.*", fixed(CRISIS)),
+    (r"(?:help )?(?:i|he|she|my \w+) (?:cannot breathe|(?:am|is) having (?:an? )?(?:heart attack|stroke"
+     r"|seizure)"
+     r"|(?:have|has) taken too many (?:pills|tablets)|took too many (?:pills|tablets)|(?:am"
+     r"|is) (?:bleeding|choking"
+     r"|unconscious|not breathing)(?: .*)?)(?: help)?|(?:my|his|her) (?:chest|heart) (?:hurts|aches)(?: .*)?",
+     fixed("Call the emergency number now. I cannot make calls.")),
     # Courtesy
     (r"(?:(?:hello|hi|hey|yo|hiya|howdy|greetings|good (?:morning|afternoon|evening|day))(?: there| again|"
      rf" antiphon| you| everyone)?)+|{PLEASE}say (?:hello|hi)(?: to .+)?", _greeting),
     (r"(?:(?:hello|hi|hey|good (?:morning|afternoon|evening)) )?(?:there )?(?:how are you(?: doing| today"
-     r"| feeling)*|how (?:is|are|was) (?:it|life|everything|things|all|your (?:day|morning"
+     r"| feeling)*|how (?:is|are|was) (?:it(?= going)|life|everything|things|all|your (?:day|morning"
      r"|evening|week|weekend))(?: going| been| with you| so far| today"
      r"| treating you)*|how do you do|how have you been|what is up|are you (?:doing )?(?:ok|okay|well|fine))",
      fixed("I am well, thank you. How can I help you?")),
@@ -159,15 +174,19 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      r"| that is (?:very |so )?(?:kind|nice)(?: of you)?)*|i appreciate (?:it|that)",
      fixed(WELCOME)),
     (r"(?:i am )?(?:so |very )?sorry(?: about that)?|(?:my )?apologies|excuse me|i did not mean (?:it"
-     r"|that|to .+)|(?:sorry )?that was (?:rude|mean|not nice)(?: of me)?", fixed("No problem.")),
+     r"|that|to .+)|(?:i am )?sorry that was (?:rude|mean|not nice)(?: of me)?|that was (?:rude|mean"
+     r"|not nice) of me", fixed("No problem.")),
     (rf"{NAMED}(?: called)? (?P<name>[\w'-]+)(?: (?!and\b|is\b|from\b)[\w'-]+)?(?: from [\w' -]+)?"
      r"(?: and (?:i|my|you) .*)?", _meet),
     (r"nice to meet you(?: too)?|pleased to meet you", fixed("Nice to meet you, too.")),
-    (r"(?:(?:are you|is any(?:one|body)) (?:in |at )?(?:there|home)|are you listening|(?:(?:can|do"
+    (r"(?:(?:are you|is any(?:one|body)) (?:in |at )?(?:there|home)|(?:are|were) you (?:listening"
+     r"|hearing)(?: to)?(?: me)?|(?:(?:can|do"
      r"|does) (?:you|any(?:one"
      r"|body)) )?hear me|(?:can|do) you understand me)(?: now| ok| well)?|test(?:ing)?(?: (?:test(?:ing)?"
      r"|\d))*", fixed("Yes, I hear you.")),
-    (r"(?:stop|be quiet|shut up|stop talking|quiet|silence|never mind|nevermind|enough|cancel|forget it"
+    (r"(?:stop|be quiet|shut up|i said (?:stop|enough|be quiet)|(?:please )?(?:stop|quit) (?:talking"
+     r"|speaking)|quiet|silence|never mind"
+     r"|nevermind|enough|cancel|forget it"
      rf"|that is (?:all|enough))(?: please| now| it| that| for (?:a|1) {_BIT})*"
      rf"|(?:wait|let me (?:think|check|look|see))(?: for (?:a|1) {_BIT}| please)*"
      rf"|(?:(?:hold|hang) on(?: (?:for )?(?:a|1) {_BIT})?|(?:wait |just |give me )?(?:a|1|some) (?:{_BIT}|time)"
@@ -176,7 +195,8 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
     (r"(?:(?:sorry )?i (?:really )?(?:have to|must|should|need to|got to|better) (?:go|leave|run)(?: now"
      r"| soon)?)+",
      fixed("All right. Say goodbye to end the call.")),
-    (r"(?:do you have|have you got) (?:a|1) (?:minute|second|moment)(?: for me)?|are you (?:free"
+    (r"(?:do you have|have you got) (?:(?:a|1|some|\d+) )?(?:minute|second|moment|time)s?(?: for me)?"
+     r"|are you (?:free"
      r"|ready|available)(?: now| right now)?|can i ask (?:you )?(?:something|a question)",
      fixed("Yes. What would you like to know?")),
     (r"are you (?:done|finished)(?: (?:now|yet|talking|speaking))*",
@@ -328,7 +348,9 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
     (rf"what is (?:on|playing)(?: (?:on |at |in )?(?:the )?(?:tv|television|radio|cinema|movies|theat(?:re"
      rf"|er))){_PLACE_TIME}",
      fixed(f"{_NO_INTERNET} the programme.")),
-    (r"what (?:does|do|did|would|will) .+ cost(?: [\w ]+)?|(?:what|how) (?:is|are|was|did|will|much is"
+    (r"(?!what (?:is|are) (?:an? |the )?(?:stocks?|stock market|shares?|bitcoin|ethereum|crypto"
+     r"|exchange rates?)$)"
+     r"(?:what (?:does|do|did|would|will) .+ cost(?: [\w ]+)?|(?:what|how) (?:is|are|was|did|will|much is"
      r"|much are|high is) .*\b(?:stocks?|stock market|share"
      r"|shares|bitcoin|ethereum|crypto|dow jones|nasdaq|exchange rate|oil price|gold price|interest"
      r" rates?|inflation rate)\b.*"
@@ -337,12 +359,14 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      r" -]*(?: cost| sell for| go for| worth)(?: [\w ]+)?"
      r"|how (?:much|expensive) (?:is|are) (?:an? |the )?(?:tickets?|iphones?|tesla|petrol|gasoline|gas"
      r"|bread|milk|rent|house|flight|hotel)[\w ]*|what is the price of .+|(?:should i (?:buy|sell|invest)) .+"
-     rf"|how many {_MONEY} (?:is|are|in) .*{_MONEY}|.*\d {_MONEY} (?:in|to) {_MONEY}",
+     rf"|how many {_MONEY} (?:is|are|in) .*{_MONEY}|.*\d {_MONEY} (?:in|to) {_MONEY})",
      fixed(f"{_NO_INTERNET} current prices.")),
     (r"who (?:won|is winning|wins|will win|scored|plays|is playing|lost)(?: in)? (?:the |last "
      r"|yesterday's |today's |tonight's )?.*(?:game|match|race|cup|final|finals|super bowl|league|series"
      r"|championship|tournament|fight|election|olympics|grand prix|yesterday|last night|today|tonight)[\w ]*"
-     r"|(?:what is|what was) the (?:\w+ )?(?:score|results|result(?= \w))\b.*|did (?:the )?[\w ]+ (?:win|lose"
+     r"|(?:what is|what was) the (?:\w+ )?(?:score|results|result(?= of (?:the |yesterday's |today's "
+     r"|last )*(?:\w+ )?(?:game|match|race|election|vote"
+     r"|final|fight)\b))\b.*|did (?:the )?[\w ]+ (?:win|lose"
      r"|score)(?: (?:yesterday|last night|today|tonight|the game|the match))+|when (?:is|does) the next "
      r"(?:game|match|race)[\w ]*|when do(?:es)? (?:the )?[\w ]+ play(?: next| again| today| tonight)+",
      _results),
@@ -357,13 +381,16 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      r" now)?|where are we(?: now| right now)?|do you know where i am"
      r"|(?:where|what) is the (?:nearest|closest) (?!.*\b(?:star|planet|galaxy|relative)s?\b).+"
      r"|(?:find|show)(?: me)? (?:the |a )?(?:nearest"
-     r"|closest|nearby) .+|.+ near (?:me|here|by)|how do i get to .+|how far (?:is it|am i|are we) (?:to"
+     r"|closest|nearby) .+|.+ near (?:me|here|by)|how do i get to (?!sleep|know|be|level)\b.+"
+     r"|how far (?:is it|am i|are we) (?:to"
      r"|from) (?!.*\b(?:earth|moon|sun|mars)\b).+(?: from here)?|how far is .+ from here"
      r"|how long does it take to (?:get|drive|walk) to .+",
      fixed("I do not know where you are, and I have no maps.")),
     *USER_ROWS,
     (rf"{PLEASE}(?:set|start|create|make|cancel|stop)(?: me)?(?: an?| my| the)?(?: \w+ \w+)? ?(?:alarm|timer"
-     rf"|reminder|appointment|countdown|event|meeting)\b.*|{PLEASE}(?:remind me|wake me(?: up)?)\b.*|(?:an?"
+     rf"|reminder|appointment|countdown|event|meeting)\b.*|{PLEASE}(?:remind me(?! (?:what|who|how|why"
+     rf"|when|where|which"
+     rf"|of your|of my|again)\b)|wake me(?: up)?)\b.*|(?:an?"
      rf"|any) (?:alarm|timer|reminder)s?(?: .*)?",
      fixed(f"I cannot set alarms, timers or reminders. {ONLY_TALK}")),
     (rf"{PLEASE}(?:call|phone|ring|dial)(?: (?:my|the|an?))? (?!me\b)(?:mom|mum|mother|dad|father|wife"
@@ -384,7 +411,8 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      rf"|to) \w+\b.*|what is on my (?:calendar|schedule|agenda)[\w ]*|do i have (?:any )?(?:appointments"
      rf"|meetings|messages|emails|mail)[\w ]*",
      fixed(f"I have no access to your messages or your calendar. {ONLY_TALK}")),
-    (rf"{PLEASE}(?:book|order|buy|reserve|purchase)(?: me| for me)?(?: (?:an?|the|some|my|\d+))* \w+.*"
+    (rf"{PLEASE}(?:book|order|buy|reserve|purchase)(?! (?:these|those|of|in|recommend\w*|the (?:numbers"
+     rf"|words|planets))\b)(?: me| for me)?(?: (?:an?|the|some|my|\d+))* \w+.*"
      rf"|{PLEASE}(?:order|get) me (?:an? )?(?:pizza|taxi|uber|cab|coffee|food)[\w ]*",
      fixed(f"I cannot buy, book or order anything. {ONLY_TALK}")),
     (rf"{PLEASE}(?:search|google|look up|browse|look)(?: the)? ?(?:internet|web|online|google|it up|for"

@@ -37,7 +37,8 @@ iranian irish israeli italian japanese jewish kenyan korean malaysian mexican ni
 polish portuguese romanian russian scottish serbian slovak spanish swedish swiss syrian thai turkish ukrainian
 vietnamese welsh buddhist catholic hindu muslim protestant everybody everyone nobody okay somebody same
 amazing awesome bored christmas easter halloween raining snowing monday tuesday wednesday thursday friday
-saturday sunday fine happy hungry look sad sit sorry stay thirsty tired wait
+saturday sunday stop quit start listen sunny cold rainy filipino colombian vegan vegetarian latino
+fine happy hungry look sad sit sorry stay thirsty tired wait
 """
 _NO_NAMES = COMMON_WORDS | frozenset(_CAPITALISED.split())
 
@@ -101,15 +102,19 @@ def _name_of(thing: str, situation: Situation) -> str | None:
     return f"You said that your {thing} is called {_corrected(name, situation).title()}."
 
 
+_OTHERWISE = re.compile(r"(?:(?:no|sorry|wait|actually)(?: |$))+")
+
+
 def _corrected(name: str, situation: Situation) -> str:
     """The last of the names that the user gave in place of `name`: "No, it's Karin"."""
-    begun = False
+    begun, before = False, ""
     for sentence in reversed(_sentences(situation)):
         other = re.fullmatch(
-            r"(?:(?:no|sorry|wait|actually) )*(?:it is|i meant|i said) ([a-z'-]+)", sentence
+            r"((?:(?:no|sorry|wait|actually) )*)(it is|i meant|i said) ([a-z'-]+)", sentence
         )
-        if other and begun:
-            name = other[1]
+        if other and begun and (other[1] or other[2] != "it is" or _OTHERWISE.fullmatch(before)):
+            name = other[3]
+        before = sentence
         begun = begun or re.search(rf" {re.escape(name)}\b", sentence) is not None
     return name
 
@@ -124,17 +129,23 @@ def _said_of(pattern: str, what: str, unknown: str) -> Answer:
     return answer
 
 
-def _job(_: re.Match[str], situation: Situation) -> str:
+_NO_JOB = "bit|little|big|good|bad|fan|man|woman|mother|father|vegetarian|vegan"
+
+
+def _job(found: re.Match[str], situation: Situation) -> str | None:
     job = _find(situation, rf"\bmy (?:job|profession) is ([^.,!?]+?){_END}")
     if job is not None:
         return f"You said that your job is {job}."
     job = _find(situation, rf"\bi (?:work|am working) ((?:as|at|in|for) [^.,!?]+?){_END}")
     if job is not None:
         return f"You said that you work {job}."
-    job = _find(situation, rf"\bi am (an? (?!bit\b|little\b)[^.,!?]+?){_END}")
+    job = _find(
+        situation,
+        rf"\bi am (an? (?!(?:{_NO_JOB})\b)[^.,!?]+?){_END}",
+    )
     if job is not None:
         return f"You said that you are {job}."
-    return "I do not know what you do."
+    return None if found[0] == "what do i do" else "I do not know what you do."
 
 
 _AGE = r"\bi am (?:turning )?(\d{1,3})(?: years old)?(?: today)?$"
