@@ -289,7 +289,8 @@ def capabilities(settings: EdgeSettings) -> dict[str, Any]:
 
 def _lines(path: Path, *, may_be_open: bool = False) -> list[str]:
     """Raises ValueError for an empty file: it would remove the protection it was meant to add."""
-    lines = [line.split("#")[0].strip() for line in read_utf8(path).splitlines()]
+    # A key may have the character of comments, which begin a line or follow a space.
+    lines = [re.split(r"(?:^|\s)#", line)[0].strip() for line in read_utf8(path).splitlines()]
     keys = [line for line in lines if line]
     if may_be_open and keys == ["*"]:
         return []

@@ -23,6 +23,8 @@ def camera(name: str) -> Callable[[], list[bytes]]:
     except ImportError as error:
         sys.exit(f"{error}: run `pip install opencv-python`")
     device = cv2.VideoCapture(int(name))
+    if not device.isOpened():
+        sys.exit(f"camera {name} cannot be opened; is it connected, and not used elsewhere?")
 
     def shoot() -> list[bytes]:
         read, image = device.read()

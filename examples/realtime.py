@@ -16,12 +16,13 @@ from antiphon.client.sound import load_wav, paced, padded_chunks, silence
 
 async def main(question: str, url: str = "ws://127.0.0.1:8006", version: str = "1") -> None:
     number: Literal[1, 2] = 2 if version == "2" else 1
+    asked = load_wav(question)
     async with connect_realtime(url, mode="audio", version=number) as session:
         await session.wait_for_turn()
         await session.update("You are a helpful assistant.")
 
         async def speak() -> None:
-            chunks = chain(padded_chunks(load_wav(question)), silence())
+            chunks = chain(padded_chunks(asked), silence())
             async for second in paced(chunks, time.monotonic()):
                 await session.append(second)
 

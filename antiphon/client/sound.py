@@ -200,6 +200,8 @@ async def whole_chunks(
     """
     size, kept = round(INPUT_RATE * chunk_s), SILENCE
     async for piece in pieces:
+        if isinstance(piece, np.ndarray) and not piece.size:
+            continue  # a resampler may have nothing yet
         check_samples(piece, rate)
         kept = np.concatenate([kept, piece])
         while len(kept) >= size:

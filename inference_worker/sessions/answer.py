@@ -17,6 +17,7 @@ from antiphon.inference_worker.sessions.worker_context import TraceContext, Work
 from antiphon.shared_schemas.audio import OUTPUT_RATE, SILENCE, Samples, float_bytes
 from antiphon.shared_schemas.content import ToolCall, TranscribedSegment
 from antiphon.shared_schemas.entries import DeltaOut, InterruptedOut
+from antiphon.shared_schemas.entries.turns import whole_words
 from antiphon.shared_schemas.unit_result import FirstAudio
 
 _NO_TRACE = TraceContext()
@@ -28,12 +29,6 @@ class PlayedPart(NamedTuple):
     ms: int
     own_ms: int
     text: str
-
-
-def _begin_of(text: str, share: float) -> str:
-    """The words in this share of `text`."""
-    cut = text[: round(len(text) * share)]
-    return text if len(cut) == len(text) else cut[: max(0, cut.rfind(" "))]
 
 
 class AnswerStream:
@@ -181,7 +176,7 @@ class AnswerStream:
         own_ms = max(0, round(left_ms - self._said_ms))
         played_ms, text = round(left_ms), ""
         for piece, ms in self._pieces:
-            text += piece if left_ms >= ms else _begin_of(piece, left_ms / ms)
+            text += piece if left_ms >= ms else whole_words(piece, round(len(piece) * left_ms / ms))
             left_ms = max(0.0, left_ms - ms)
         return PlayedPart(played_ms, own_ms, text)
 

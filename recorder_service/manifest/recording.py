@@ -1,7 +1,7 @@
 """Builds `recording.json` and `meta.json` from a journal. Pure: the same entries give the same bytes."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from antiphon.recorder_service.journal.clock_jumps import without_clock_jumps
@@ -32,6 +32,7 @@ from antiphon.shared_schemas.entries import (
     StoppedOut,
     StreamEntry,
     TurnDoneOut,
+    VadOut,
 )
 from antiphon.shared_schemas.recording import (
     ChunkRecord,
@@ -97,6 +98,19 @@ def _duration_ms(audio: SavedFile | None, rate: int) -> int | None:
     return round(audio.samples / rate * 1000)
 
 
+def _without_interim(entries: Sequence[StreamEntry]) -> list[StreamEntry]:
+    """Speech that continues is no event: each change of its interim transcript is an entry."""
+    kept: list[StreamEntry] = []
+    voice: tuple[bool, str] | None = None
+    for entry in entries:
+        if isinstance(entry, VadOut):
+            before, voice = voice, (entry.speaking, entry.item_id)
+            if voice == before:
+                continue
+        kept.append(entry)
+    return kept
+
+
 def _events(
     contents: JournalContents,
     start: float,
@@ -113,6 +127,7 @@ def _events(
         if type(item.entry) not in excluded
     ]
     entries.sort(key=lambda entry: entry.at)
+    entries = _without_interim(entries)
     return [
         EventRecord(
             ts_ms=_since(start, entry),

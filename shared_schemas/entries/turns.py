@@ -5,6 +5,7 @@ Also what edges and workers both compute of such a session: the ids of items, an
 
 import secrets
 from typing import Any
+from unicodedata import east_asian_width
 
 import msgspec
 
@@ -156,7 +157,19 @@ def played_part(text: str, audio_ms: int, played_ms: int) -> str:
     """
     if played_ms >= audio_ms:
         return text
-    end = len(text) * max(0, played_ms) // audio_ms
-    if end and not text[end].isspace():
-        end = max(text.rfind(" ", 0, end), 0)
+    return whole_words(text, len(text) * max(0, played_ms) // audio_ms)
+
+
+def whole_words(text: str, end: int) -> str:
+    """The first `end` characters, without a word that continues after them.
+
+    Chinese and Japanese have no spaces: each of their characters may be the last.
+    """
+    while 0 < end < len(text) and _is_inside_word(text, end):
+        end -= 1
     return text[:end].rstrip()
+
+
+def _is_inside_word(text: str, place: int) -> bool:
+    beside = text[place - 1 : place + 1]
+    return not any(one.isspace() or east_asian_width(one) in ("W", "F") for one in beside)

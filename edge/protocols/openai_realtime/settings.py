@@ -19,7 +19,12 @@ from antiphon.shared_schemas.messages.openai_realtime import (
     RealtimeSettings,
     ResponseSettings,
 )
-from antiphon.shared_schemas.tools import MAX_TOOLS, ToolDefinition
+from antiphon.shared_schemas.tools import (
+    MAX_JSON_DEPTH,
+    MAX_TOOLS,
+    ToolDefinition,
+    is_usable_object,
+)
 
 MOST_TOKENS = 4096
 
@@ -178,7 +183,16 @@ def read_settings(
         settings = adapter.validate_python(update)
     except ValidationError as error:
         raise _refusal(state, error, name) from None
-    return settings.model_dump(exclude_unset=True)
+    fields: dict[str, Any] = settings.model_dump(exclude_unset=True)
+    _refuse_unusable({key: value for key, value in fields.items() if key != "input"}, name)
+    return fields
+
+
+def _refuse_unusable(fields: Mapping[str, Any], name: str) -> None:
+    """Objects without a declared form are stored inside other JSON."""
+    if not is_usable_object(fields):
+        text = f"{name}: nested more than {MAX_JSON_DEPTH} deep, or a text in it is too long"
+        raise InvalidInput(text, field=name, code=ErrorCode.TOO_COMPLEX)
 
 
 def merged(current: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,12 +10,13 @@ import pytest
 import typer
 from rich.live import Live
 from rich.text import Text
+from typer.testing import CliRunner
 
-from antiphon.cli.commands.recordings import list_recordings, show
 from antiphon.cli.commands.replay import _print_table
 from antiphon.cli.common import fail, print_table, rows_table
 from antiphon.cli.conversation.dialogue import ConversationPrinter
 from antiphon.cli.load.run import progress_bar
+from antiphon.cli.main import app
 from antiphon.cli.replay.compare import OutcomePair, ReplayOutcome, Tolerance, compare
 from antiphon.cli.stack.logs import render
 from antiphon.cli.terminal import Terminal, echo, echo_json
@@ -125,14 +126,19 @@ def test_json_escapes_controls_and_keeps_its_value(capsys: pytest.CaptureFixture
     assert orjson.loads(shown) == {"said": HOSTILE}
 
 
-def test_recordings_show_no_controls(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_recordings_show_no_controls(tmp_path: Path) -> None:
     name = recorded(tmp_path / "sessions", prompt=HOSTILE)
-    list_recordings(data_dir=tmp_path)
-    list_recordings(data_dir=tmp_path, wide=True)
-    list_recordings(data_dir=tmp_path, text="reversed")
-    show(name, data_dir=tmp_path)
-    show(name, data_dir=tmp_path, as_json=True)
-    shown = capsys.readouterr().out
+    shown = ""
+    for words in (
+        ["list"],
+        ["list", "--wide"],
+        ["list", "--text", "reversed"],
+        ["show", name],
+        ["show", name, "--json"],
+    ):
+        done = CliRunner().invoke(app, ["recordings", *words, "--data-dir", str(tmp_path)])
+        assert done.exit_code == 0, done.output
+        shown += done.stdout
     assert shown.count(name) >= 5
     assert f"w{MARK}]52" in shown
     assert not CONTROLS.search(shown)

@@ -1,12 +1,14 @@
 """The client refuses audio that the server would misunderstand."""
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 from antiphon.client.errors import ClientError, InvalidAudio
-from antiphon.client.sound import check_samples
+from antiphon.client.sound import check_samples, whole_chunks
+from antiphon.shared_schemas.audio import Samples
 
 TONE = np.sin(np.arange(16000) / 10).astype(np.float32)
 
@@ -46,3 +48,15 @@ def test_wrong_audio_is_refused_with_the_remedy(samples: Any, words: str) -> Non
 def test_a_wrong_rate_is_refused() -> None:
     with pytest.raises(InvalidAudio, match="44100 Hz, 16000 Hz are needed: resample it"):
         check_samples(TONE, 44100)
+
+
+async def test_pieces_may_be_empty() -> None:
+    """A resampler has nothing yet after its first piece."""
+
+    async def resampled() -> AsyncIterator[Samples]:
+        for piece in (TONE[:0], TONE[:4000], TONE[:0], TONE[4000:10000]):
+            yield piece
+
+    chunks = [chunk async for chunk in whole_chunks(resampled(), 0.5)]
+    assert [len(chunk) for chunk in chunks] == [8000, 8000]
+    assert np.array_equal(np.concatenate(chunks)[:10000], TONE[:10000])

@@ -22,6 +22,7 @@ from antiphon.shared_schemas.entries import (
     GeneratingOut,
     PreparedOut,
     StreamPosition,
+    VadOut,
 )
 from antiphon.shared_schemas.recording import RecordingState, TurnRecording
 from antiphon.shared_schemas.states import EndReason, SessionKind
@@ -82,6 +83,15 @@ def test_a_takeover_while_finishing_damages_nothing(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         second.add("out", StreamPosition(TICKET, 1, 99), delta(9))
     assert_same(tree(first.path), expected)
+
+
+def test_speech_that_continues_is_no_event(tmp_path: Path) -> None:
+    """Each change of the interim transcript is an entry of the stream."""
+    talk = half_duplex_talk()
+    talk.insert(5, ("out", VadOut(input_n=3, speaking=True, interim_user_text="What")))
+    files = finish(tmp_path, HALF, numbered(talk, TICKET))
+    events = orjson.loads(files["recording.json"])["events"]
+    assert [event["speaking"] for event in events if event["type"] == "vad"] == [True, False]
 
 
 def test_the_outcome_of_each_half_duplex_turn(tmp_path: Path) -> None:

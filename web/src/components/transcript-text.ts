@@ -49,6 +49,16 @@ export function transcriptText(lines: readonly TextLine[]): string {
     .join("\n");
 }
 
+/** Copies the text and shows `done`, or why it cannot. Without a secure context there is no clipboard. */
+export async function copyText(text: string, done: string): Promise<void> {
+  try {
+    await navigator.clipboard.writeText(text);
+    toast({ tone: "good", title: done });
+  } catch (error) {
+    showError(error, strings().notCopied);
+  }
+}
+
 /**
  * Buttons that copy a conversation and save it as a text file. Nothing without a line. `kind` and `when`
  * are for the name of the file, see `savedName`. `named`: with their names, where no title is beside them.
@@ -61,15 +71,7 @@ export function transcriptButtons(
   const text = transcriptText(lines);
   if (text === "") return nothing;
   const t = strings();
-  const copy = (): void => {
-    // Without a secure context there is no clipboard.
-    Promise.resolve()
-      .then(() => navigator.clipboard.writeText(text))
-      .then(
-        () => toast({ tone: "good", title: t.copied }),
-        (error: unknown) => showError(error, t.notCopied),
-      );
-  };
+  const copy = (): Promise<void> => copyText(text, t.copied);
   const save = (): void =>
     saveBlob(`${savedName(kind, when)}.txt`, new Blob([text], { type: "text/plain" }));
   const button = named ? namedButton : iconButton;

@@ -181,6 +181,14 @@ it("replaces the last answer when asked again", async () => {
   expect(texts(log)).toEqual(["One?", "1", "Two?", "two"]);
 });
 
+it("asks no earlier question again after the last one was removed", async () => {
+  const log = await conversation();
+  log.remove(log.state.value.entries[2]?.id ?? 0);
+  expect(log.canAskAgain).toBe(false);
+  await log.again();
+  expect(texts(log)).toEqual(["One?", "1", "2"]);
+});
+
 it("removes everything after an edited question", async () => {
   const log = await conversation();
   await log.edit(log.state.value.entries[0]?.id ?? 0, [textPart("Three?")]);

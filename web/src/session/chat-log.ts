@@ -87,11 +87,14 @@ export class ChatLog {
     await this.#ask([...this.state.value.entries, { role: "user", id: this.#id(), parts }]);
   }
 
+  /** Whether the last answer can be replaced: its question has not been removed. */
+  get canAskAgain(): boolean {
+    return this.state.value.entries.at(-2)?.role === "user";
+  }
+
   /** Asks the last question again and replaces its answer. */
   async again(): Promise<void> {
-    const { entries } = this.state.value;
-    const last = entries.findLastIndex(({ role }) => role === "user");
-    await this.#ask(entries.slice(0, last + 1));
+    if (this.canAskAgain) await this.#ask(this.state.value.entries.slice(0, -1));
   }
 
   /** Replaces a question and removes everything after it. */

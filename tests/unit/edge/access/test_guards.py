@@ -169,6 +169,12 @@ def test_keys_from_files(tmp_path: Path) -> None:
     (tmp_path / "keys").write_text(f"# ours\n{KEY}\n\n{OTHER}  # theirs\n")
     (tmp_path / "admin").write_text(TOKEN + "\n")
     rules = access(api_keys_file=tmp_path / "keys", admin_token_file=tmp_path / "admin")
+    (tmp_path / "hash").write_text(f"{KEY}#staple\n")
+    hashed = access(api_keys_file=tmp_path / "hash")
+    assert [status(hashed.check_client, x_api_key=key) for key in (f"{KEY}#staple", KEY)] == [
+        200,
+        401,
+    ]
     assert [status(rules.check_client, x_api_key=key) for key in (KEY, OTHER)] == [200, 200]
     assert status(rules.check_admin, x_api_key=TOKEN) == 200
     (tmp_path / "keys").write_text("# none yet\n")

@@ -85,6 +85,15 @@ def test_one_bad_field_refuses_the_whole_update(client: RealtimeClient) -> None:
     assert client.state.session["instructions"] != "A"
 
 
+@pytest.mark.parametrize("levels", [40, 300, 900])
+def test_objects_that_are_nested_too_deep_are_refused(client: RealtimeClient, levels: int) -> None:
+    nested: dict[str, Any] = {}
+    for _ in range(levels):
+        nested = {"a": nested}
+    assert "nested" in error(client.update(tracing={"metadata": nested}))["message"]
+    assert kinds(client.update(instructions="A")) == ["session.updated"]
+
+
 def test_errors_name_the_field_and_the_event(client: RealtimeClient) -> None:
     for event, code, param in (
         ({"type": "what"}, "invalid_value", "type"),

@@ -9,17 +9,16 @@ import type { Player } from "../../audio/player.ts";
 import { Speaker } from "../../audio/speaker.ts";
 import { nowPlaying } from "../../components/audio-playback.ts";
 import { type ProblemText, sessionEndText } from "../../components/session-status.ts";
+import { copyText } from "../../components/transcript-text.ts";
 import { common } from "../../i18n/common.ts";
 import { formatDuration, formatNumber } from "../../i18n/language.ts";
 import type { Answer } from "../../session/chat-exchange.ts";
 import type { ConnectionStatus, SessionEnd } from "../../session/session.ts";
-import { showError } from "../../shell/errors.ts";
 import { Store } from "../../state/store.ts";
 import { BaseElement, type ChangedProperties } from "../../ui/base-element.ts";
 import { textArea } from "../../ui/controls.ts";
 import { type IconName, icon } from "../../ui/icon.ts";
 import { inactive } from "../../ui/inactive.ts";
-import { toast } from "../../ui/toasts.ts";
 import type { ChatChoices } from "./panel.ts";
 import { chatStrings } from "./strings.ts";
 import "./page.css";
@@ -116,13 +115,7 @@ export function toolButton(
 /** Returns nothing if there is no text. */
 export function copyButton(text: string): TemplateResult | typeof nothing {
   if (text === "") return nothing;
-  const copy = async (): Promise<void> => {
-    await navigator.clipboard.writeText(text);
-    toast({ tone: "good", title: chatStrings().copied });
-  };
-  return toolButton("copy", chatStrings().copy, false, () =>
-    copy().catch((error: unknown) => showError(error)),
-  );
+  return toolButton("copy", chatStrings().copy, false, () => copyText(text, chatStrings().copied));
 }
 
 const NO_LINK: ConnectionStatus = { state: "none" };
@@ -141,7 +134,7 @@ const NO_LINK: ConnectionStatus = { state: "none" };
 export class AnswerElement extends BaseElement {
   @property({ attribute: false }) answer!: Answer;
   @property({ attribute: false }) problem: AnswerProblem | null = null;
-  /** Whether it is the last message. */
+  /** Whether it is the last message and its question can be asked again. */
   @property({ type: Boolean }) last = false;
   /** Disabled while an answer is generated. */
   @property({ type: Boolean }) busy = false;

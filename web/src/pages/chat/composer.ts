@@ -258,9 +258,8 @@ export class Composer extends BaseElement {
   }
 
   #send(): void {
-    if (!this.#hasContent) return;
-    this.waits = this.busy || this.reading > 0;
-    if (this.waits) return;
+    this.waits = this.#hasContent && (this.busy || this.reading > 0);
+    if (this.waits || !this.#hasContent) return;
     const text = this.text.trim();
     this.emit<Part[]>("send", [...this.attached, ...(text ? [textPart(text)] : [])]);
   }

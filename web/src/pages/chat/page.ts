@@ -244,7 +244,7 @@ export class ChatPage extends BaseElement {
     return html`<an-answer
       .answer=${answer}
       .problem=${answerProblemOf(answer, this.#settings.value)}
-      ?last=${last}
+      ?last=${last && this.#log.canAskAgain}
       ?busy=${this.#log.busy}
       @stop=${this.#stop}
       @reconnect=${() => this.#log.retryNow()}

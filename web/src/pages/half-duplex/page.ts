@@ -11,7 +11,7 @@ import { controlBar } from "../../components/control-bar.ts";
 import { microphoneLost } from "../../components/device-select.ts";
 import { adoptPreset } from "../../components/instructions-panel.ts";
 import { sessionBadges, sessionEndNotice } from "../../components/session-status.ts";
-import { type TextLine, transcriptButtons } from "../../components/transcript-text.ts";
+import { copyText, type TextLine, transcriptButtons } from "../../components/transcript-text.ts";
 import type { OrbMode, VoiceOrb } from "../../components/voice-orb.ts";
 import { common } from "../../i18n/common.ts";
 import { formatClock, formatDuration, formatSeconds } from "../../i18n/language.ts";
@@ -30,7 +30,6 @@ import {
   limitations,
   modelBadge,
 } from "../../shell/capabilities.ts";
-import { showError } from "../../shell/errors.ts";
 import { helpButton } from "../../shell/header.ts";
 import { mount } from "../../shell/shell.ts";
 import { StoreController } from "../../state/store.ts";
@@ -39,7 +38,6 @@ import { loudnessShare } from "../../ui/controls.ts";
 import { dialog } from "../../ui/dialog.ts";
 import { icon } from "../../ui/icon.ts";
 import { sidePanel, sidePanelButton } from "../../ui/side-panel.ts";
-import { toast } from "../../ui/toasts.ts";
 import { halfDuplexPanel, halfDuplexSettings } from "./panel.ts";
 import { SessionController } from "./session-controller.ts";
 import { halfDuplexStrings } from "./strings.ts";
@@ -271,12 +269,7 @@ export class HalfDuplexTurn extends BaseElement {
   }
 
   async #copy(): Promise<void> {
-    try {
-      await navigator.clipboard.writeText(this.turn.reply.trim());
-      toast({ tone: "good", title: halfDuplexStrings().copied });
-    } catch (error) {
-      showError(error);
-    }
+    await copyText(this.turn.reply.trim(), halfDuplexStrings().copied);
   }
 }
 
