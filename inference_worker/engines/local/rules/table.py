@@ -150,7 +150,7 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
     (r"(?:help )?(?:i|he|she|my \w+) (?:cannot breathe|(?:am|is) having (?:an? )?(?:heart attack|stroke"
      r"|seizure)"
      r"|(?:have|has) taken too many (?:pills|tablets)|took too many (?:pills|tablets)|(?:am"
-     r"|is) (?:bleeding|choking"
+     r"|is) (?:bleeding (?:a lot|badly|heavily)|choking"
      r"|unconscious|not breathing)(?: .*)?)(?: help)?|(?:my|his|her) (?:chest|heart) (?:hurts|aches)(?: .*)?",
      fixed("Call the emergency number now. I cannot make calls.")),
     # Courtesy

@@ -261,6 +261,7 @@ FOR_THE_MODEL = (
     "How do you write code?",
     "I'm going to the dentist.",
     "I hate myself.",
+    "My nose is bleeding.",
     "I love him.",
     "I enjoy talking to you.",
     "Everything hurts.",
