@@ -40,6 +40,9 @@ def down(
     try:
         while (still := StackFile.read(folder)) is not None and still.pid == stack.pid:
             time.sleep(_POLL_S)
+            if now:
+                with suppress(ProcessLookupError):
+                    os.kill(stack.pid, KILL_SIGNAL)
     except KeyboardInterrupt:
         echo(f"it is still stopping; `{command('down --now', folder)}` ends it at once")
         raise typer.Exit(130) from None
