@@ -14,6 +14,7 @@ _SETTINGS = {"/audio_duplex": "audio_duplex", "/omni": "omni"}
 _WITHOUT_GREETING = {"preset": "assistant_en", "prompt": "You are a helpful assistant."}
 _BLOCK_S = 0.02
 _WITHIN_MS = 60_000
+_GAP_MS = 1_000
 _AUDIBLE_DB = -45.0
 _SILENT = 1.5 / 32768
 _PAUSE_S = 0.4
@@ -162,7 +163,9 @@ class CallPage:
         """Waits for the end of an answer. Returns the transcript of the user and of the model."""
         title = self.page.locator(".stage .title")
         await expect(title).to_have_text("Speaking", timeout=60_000)
-        await expect(title).to_have_text("Listening", timeout=60_000)
+        while await title.inner_text() == "Speaking":
+            await expect(title).to_have_text("Listening", timeout=60_000)
+            await self.page.wait_for_timeout(_GAP_MS)  # of an answer whose sound comes late
         return await self._text_of("user"), await self._text_of("model")
 
     async def _text_of(self, role: str) -> str:
