@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 
+from support.tcp_server import HOST, connection_to, tcp_server
+
 _HOP_BY_HOP = re.compile(rb"(?im)^(connection|upgrade):.*\r\n")
 
 
@@ -16,28 +18,9 @@ async def path_proxy(target: int, path: str, *, websockets: bool = True) -> Asyn
     It removes `path` from requests, as `location /voice/ { proxy_pass http://edge/; }` of nginx does.
     Without `websockets` it sends HTTP/1.0 and no `Upgrade`, as nginx does unless it is configured to.
     """
-    tasks: set[asyncio.Task[None]] = set()
     forward = partial(_forward, target, path.encode(), websockets)
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        tasks.add(task)
-        try:
-            with suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
-                await forward(reader, writer)
-        finally:
-            writer.close()
-            tasks.discard(task)
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=1 << 20)
-    try:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}{path}"
-    finally:
-        server.close()
-        for task in list(tasks):
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    async with tcp_server(forward, limit=1 << 20) as port:
+        yield f"http://{HOST}:{port}{path}"
 
 
 async def _forward(
@@ -57,19 +40,18 @@ async def _forward(
         version = b"HTTP/1.0"
     if not (websockets and b"upgrade: websocket" in fields.lower()):
         fields = b"Connection: close\r\n" + _HOP_BY_HOP.sub(b"", fields)
-    replies, requests = await asyncio.open_connection("127.0.0.1", target)
-    try:
+    async with connection_to(target) as (replies, requests):
         requests.write(b"%b %b %b\r\n%b" % (method, address.removeprefix(path), version, fields))
         pumps = [
             asyncio.create_task(_pump(reader, requests)),
             asyncio.create_task(_pump(replies, writer)),
         ]
-        await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
-        await asyncio.wait(pumps[1:])
-    finally:
-        for pump in pumps:
-            pump.cancel()
-        requests.close()
+        try:
+            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(pumps[1:])
+        finally:
+            for pump in pumps:
+                pump.cancel()
 
 
 async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:

@@ -5,7 +5,7 @@ import os
 import subprocess
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -25,7 +25,7 @@ _FORMAT = (f"--rate={INPUT_RATE}", "--channels=1", "--format=float32le", "--raw"
 class SoundServer:
     """Each program with `environment` uses the microphone and the loudspeaker of this server.
 
-    The microphone is the monitor of a sink that nobody hears, so it is silent until `speak`.
+    The microphone is the monitor of a sink that nobody hears, so it is silent outside of `speaking`.
     """
 
     folder: Path
@@ -73,14 +73,34 @@ class SoundServer:
         self._process.terminate()
         self._process.wait()
 
-    async def speak(self, speech: Samples) -> None:
-        """`speech` at 16 kHz; returns after the last sample."""
+    @asynccontextmanager
+    async def speaking(self, speech: Samples) -> AsyncIterator[None]:
+        """Speaks inside the block, over and over. `speech` at 16 kHz."""
+
+        async def repeat() -> None:
+            while True:
+                await self._speak(speech)
+
+        repeating = asyncio.create_task(repeat())
+        try:
+            yield
+        finally:
+            repeating.cancel()
+            with suppress(asyncio.CancelledError):
+                await repeating
+
+    async def _speak(self, speech: Samples) -> None:
         player = await asyncio.create_subprocess_exec(
             *("pacat", "--playback", "--device=mouth", *_FORMAT),
             env=self.environment,
             stdin=asyncio.subprocess.PIPE,
         )
-        await player.communicate(speech.astype("<f4").tobytes())
+        try:
+            await player.communicate(speech.astype("<f4").tobytes())
+        except asyncio.CancelledError:
+            player.terminate()
+            await player.wait()
+            raise
         assert player.returncode == 0
 
     @asynccontextmanager

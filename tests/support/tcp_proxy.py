@@ -7,6 +7,8 @@ import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
+from support.tcp_server import connection_to, tcp_server
+
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 """SO_LINGER with a time of zero: close() sends RST instead of FIN."""
 
@@ -34,7 +36,6 @@ class TcpProxy:
         self._running.set()
         self._replying = asyncio.Event()
         self._replying.set()
-        self._tasks: set[asyncio.Task[None]] = set()
         self._clients: set[asyncio.StreamWriter] = set()
 
     @property
@@ -81,25 +82,17 @@ class TcpProxy:
         self._replying.set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
         self._clients.add(writer)
         try:
             if self.target is not None:
                 await self._forward(self.target, reader, writer)
-        except asyncio.CancelledError:  # `close`; asyncio reports a cancelled handler as an error
-            pass
         finally:
-            writer.close()
             self._clients.discard(writer)
-            self._tasks.discard(task)
 
     async def _forward(
         self, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        with suppress(OSError):  # the server or the client has closed the connection
-            replies, requests = await asyncio.open_connection("127.0.0.1", port)
+        async with connection_to(port) as (replies, requests):
             self.accepted += 1
             pumps = [
                 asyncio.create_task(self._pump(reader, requests, self._running, is_reply=False)),
@@ -110,7 +103,6 @@ class TcpProxy:
             finally:
                 for pump in pumps:
                     pump.cancel()
-                requests.close()
 
     async def _pump(
         self,
@@ -158,21 +150,10 @@ class TcpProxy:
         self.lost += 1
         return True
 
-    async def close(self) -> None:
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
 
 @asynccontextmanager
 async def tcp_proxy(target: int) -> AsyncIterator[TcpProxy]:
     """A proxy on a free port."""
     proxy = TcpProxy(target)
-    server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
-    proxy.port = server.sockets[0].getsockname()[1]
-    try:
+    async with tcp_server(proxy.serve) as proxy.port:
         yield proxy
-    finally:
-        server.close()
-        await proxy.close()
-        await server.wait_closed()

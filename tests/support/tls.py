@@ -3,10 +3,12 @@
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import trustme
+
+from support.tcp_server import connection_to, tcp_server
 
 
 class TestAuthority:
@@ -43,29 +45,26 @@ class TestAuthority:
 @asynccontextmanager
 async def tls_proxy(target: int, context: ssl.SSLContext, *, port: int = 0) -> AsyncIterator[int]:
     """Forwards what arrives by TLS to a port of this machine; yields its own port (0: any)."""
-    tasks: set[asyncio.Task[None]] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        inside = await asyncio.open_connection("127.0.0.1", target)
-        for source, sink in ((reader, inside[1]), (inside[0], writer)):
-            task = asyncio.create_task(_forward(source, sink))
-            tasks.add(task)
-            task.add_done_callback(tasks.discard)
+        async with connection_to(target) as (replies, requests):
+            pumps = [
+                asyncio.create_task(_pump(reader, requests)),
+                asyncio.create_task(_pump(replies, writer)),
+            ]
+            try:
+                await asyncio.wait(pumps)
+            finally:
+                for pump in pumps:
+                    pump.cancel()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", port, ssl=context)
-    try:
-        yield server.sockets[0].getsockname()[1]
-    finally:
-        server.close()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    async with tcp_server(serve, port=port, tls=context) as own:
+        yield own
 
 
-async def _forward(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-    try:
+async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    with suppress(OSError):
         while data := await source.read(1 << 16):
             sink.write(data)
             await sink.drain()
-    finally:
-        sink.close()
+    sink.close()

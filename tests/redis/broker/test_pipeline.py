@@ -24,6 +24,7 @@ from antiphon.broker.settings import BrokerSettings
 from support.ports import free_port
 from support.stack import until
 from support.tcp_proxy import TcpProxy, tcp_proxy
+from support.tcp_server import tcp_server
 
 pytestmark = pytest.mark.one_redis
 
@@ -353,31 +354,23 @@ async def test_an_error_reply_is_the_error_of_its_caller(wire: Wire) -> None:
     assert wire.proxy.accepted == 1
 
 
-def port_of(server: asyncio.Server) -> int:
-    return int(server.sockets[0].getsockname()[1])
-
-
 @on_both_loops
 async def test_a_reply_that_is_not_of_redis_fails_the_call(wire: Wire) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1024)
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         await reader.read()
-        writer.close()
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    address = RedisAddress.parse(f"redis://127.0.0.1:{port_of(server)}")
-    pool = shared_pool(BrokerSettings(), address)
+    async with tcp_server(answer) as port:
+        pool = shared_pool(BrokerSettings(), RedisAddress.parse(f"redis://127.0.0.1:{port}"))
 
-    def without_handshake() -> RedisConnection:
-        connection = pool.new_connection()
-        connection.redis_connect_func = lambda _: None
-        return connection
+        def without_handshake() -> RedisConnection:
+            connection = pool.new_connection()
+            connection.redis_connect_func = lambda _: None
+            return connection
 
-    other = Pipeline(without_handshake, 30.0)
-    call = asyncio.create_task(other.call("ECHO", "x"))
-    assert await outcomes(call) == [RedisConnectionError]
-    await other.aclose()
-    server.close()
-    await server.wait_closed()
+        other = Pipeline(without_handshake, 30.0)
+        call = asyncio.create_task(other.call("ECHO", "x"))
+        assert await outcomes(call) == [RedisConnectionError]
+        await other.aclose()
     assert wire.proxy.accepted == 0

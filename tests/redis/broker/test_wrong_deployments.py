@@ -31,6 +31,7 @@ from support.redis_server import (
     redis_binary,
     server_id,
 )
+from support.tcp_server import tcp_server
 
 pytestmark = pytest.mark.one_redis
 
@@ -256,21 +257,15 @@ async def test_all_addresses_of_a_name_are_tried(
 @asynccontextmanager
 async def program(*answers: bytes) -> AsyncIterator[str]:
     """The address of a program that gives these answers to the commands."""
-    ended = asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for answer in answers:
             await reader.readuntil(b"\r\n\r\n" if answer.startswith(b"HTTP") else b"\r\n")
             writer.write(answer)
-        await ended.wait()
-        writer.close()
+        await asyncio.Event().wait()  # until the server ends
 
-    listening = await asyncio.start_server(serve, "127.0.0.1", 0)
-    try:
-        yield f"127.0.0.1:{listening.sockets[0].getsockname()[1]}"
-    finally:
-        ended.set()
-        listening.close()
+    async with tcp_server(serve) as port:
+        yield f"127.0.0.1:{port}"
 
 
 async def test_another_program() -> None:

@@ -9,6 +9,7 @@ import pytest
 from antiphon.client.errors import CannotConnect, Forbidden, ServiceUnavailable, Unauthorized
 from antiphon.client.link import open_socket
 from antiphon.client.recordings import Recordings
+from support.tcp_server import tcp_server
 
 
 @asynccontextmanager
@@ -19,10 +20,9 @@ async def _server(reply: bytes) -> AsyncIterator[int]:
         await reader.read(100)
         writer.write(reply)
         await writer.drain()
-        writer.close()
 
-    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-        yield server.sockets[0].getsockname()[1]
+    async with tcp_server(answer) as port:
+        yield port
 
 
 def _refusal(status: int, reason: str, body: bytes) -> bytes:
