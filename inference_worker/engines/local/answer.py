@@ -197,7 +197,7 @@ class LocalAnsweringView(AnsweringView):
         text = self._slot.stream(messages, generation, limit, now, tools, must_call=must_call)
         content = messages[-1]["content"]
         asks = messages[-1]["role"] == "user" and not tools and not mourns(content)
-        return self._speak(text, tts, ends_empty=asks and self._slot.options.ends_empty)
+        return self._speak(text, tts, ends_empty=asks and self._slot.options.knows_little)
 
     def _speak(self, text: Generation, tts: TtsConfig, *, ends_empty: bool = False) -> LocalAnswer:
         voices = self._slot.models.voices

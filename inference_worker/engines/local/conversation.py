@@ -301,7 +301,9 @@ class Conversation:
         guard = AnswerGuard(
             filter_obscene=options.filter_obscene,
             language=language,
-            ends_empty=options.ends_empty and rest is None and not mourns(messages[-1]["content"]),
+            ends_empty=options.knows_little
+            and rest is None
+            and not mourns(messages[-1]["content"]),
         )
         words = options.reply_words
         self._reply = Reply(

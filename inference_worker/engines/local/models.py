@@ -18,6 +18,7 @@ from antiphon.inference_worker.engines.local.hearing.transcription import Recogn
 from antiphon.inference_worker.engines.local.language_model import Generation, LanguageModel
 from antiphon.inference_worker.engines.local.llm import LocalLanguageModel
 from antiphon.inference_worker.engines.local.options import LocalOptions
+from antiphon.inference_worker.engines.local.reference.dictionary import dictionary
 from antiphon.inference_worker.engines.local.remote.llm import RemoteLanguageModel
 from antiphon.inference_worker.engines.local.rules.situation import CANNOT_SEE
 from antiphon.inference_worker.engines.local.rules.tools import RULE_TOOLS, ToolRounds
@@ -59,6 +60,9 @@ class LocalModels:
         if options.sight and not options.llm_sees:
             report("sight")
             sight = Sight.load()
+        if options.knows_little:
+            report("dictionary")
+            dictionary()
         report("language model")
         return cls(recogniser, voices, _language_model(options, path), sight)
 
@@ -91,7 +95,7 @@ def _language_model(options: LocalOptions, path: Path | None) -> LanguageModel:
         options.slots,
         options.context_tokens,
         options.llm_threads,
-        doubts_numbers=options.ends_empty,
+        doubts_numbers=options.knows_little,
     )
 
 

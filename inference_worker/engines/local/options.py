@@ -125,8 +125,8 @@ class LocalOptions(BaseModel):
         return self.model_path is None and self.llm_url is None
 
     @property
-    def ends_empty(self) -> bool:
-        """Answers that begin with what the bundled model says when it knows nothing are replaced."""
+    def knows_little(self) -> bool:
+        """It is the bundled model, in English: things are looked up, and its empty answers are replaced."""
         return self.bundled_model and self.rules_apply and self.language == "en"
 
     @property

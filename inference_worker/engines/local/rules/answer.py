@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable
+from dataclasses import replace
 
 from antiphon.inference_worker.engines.local.hearing.completeness import is_open
 from antiphon.inference_worker.engines.local.rules.arithmetic import answer_next_sum, answer_sum
 from antiphon.inference_worker.engines.local.rules.clock import answer_clock
 from antiphon.inference_worker.engines.local.rules.dates import answer_date
 from antiphon.inference_worker.engines.local.rules.follow_up import proposed, whole_question
+from antiphon.inference_worker.engines.local.rules.knowledge import answer_knowledge
 from antiphon.inference_worker.engines.local.rules.last_rows import LAST_ROWS
 from antiphon.inference_worker.engines.local.rules.quiz import answer_quiz
 from antiphon.inference_worker.engines.local.rules.situation import Situation
@@ -45,12 +47,34 @@ def answer(question: str, situation: Situation) -> str | None:
         return ENGLISH_ONLY
     if len(question) > LONGEST_CHARS:
         return None
-    if whole := _answer_one(plain(question), situation):
-        return whole
+    return (
+        _answer_whole(question, situation)
+        or _answer_parts(question, situation)
+        or _looked_up(question, situation)
+        or _answer_end(question, situation)
+        or _answer_proposal(asked, situation)
+        or _answer_fragment(question, situation)
+    )
+
+
+def _answer_whole(question: str, situation: Situation) -> str | None:
+    # Statements before a question are no reason to answer them alone.
+    talks = situation.small_talk and not _ASKS_LAST.search(question)
+    whole = _answer_one(plain(question), replace(situation, small_talk=talks))
+    is_one = not _SENTENCE_END.search(question)
+    return whole or (_looked_up(question, situation) if is_one else None)
+
+
+def _answer_parts(question: str, situation: Situation) -> str | None:
     for separator in _SEPARATORS:
         parts = [piece for piece in separator.split(question) if plain(piece)]
         if len(parts) > 1 and (together := _answer_all(parts, situation)):
             return together
+    return None
+
+
+def _answer_end(question: str, situation: Situation) -> str | None:
+    """Thanks, a farewell, or what the model would answer as a person."""
     *_, last = re.split(r"(?<=[.!?])\s+", question)
     courtesy = _answer_one(plain(last), situation)
     if courtesy in (FAREWELL, WELCOME):
@@ -58,8 +82,18 @@ def answer(question: str, situation: Situation) -> str | None:
     begin, _, end = question.rpartition(",")
     if not ASKS.match(plain(begin)) and _answer_one(plain(end), situation) == FAREWELL:
         return FAREWELL
-    said_last = _answer_one(plain(last), situation, _by_last_rows)
-    return said_last or _answer_proposal(asked, situation) or _answer_fragment(question, situation)
+    return _answer_one(plain(last), situation, _by_last_rows)
+
+
+_SENTENCE_END = re.compile(r"[.!?]\s")
+_ASKS_LAST = re.compile(r"[.!] [^.!]+\?$")
+
+
+def _looked_up(question: str, situation: Situation) -> str | None:
+    """A larger model knows more than the dictionary."""
+    if not situation.small_talk or situation.persona:
+        return None
+    return answer_knowledge(question, situation.said)
 
 
 def _answer_proposal(asked: str, situation: Situation) -> str | None:
@@ -94,14 +128,17 @@ _HESITATION = re.compile(r"(?:what|huh|again|sorry|pardon|oh|h+m+|u+h+|u+m+|er+m
 def _answer_all(parts: list[str], situation: Situation) -> str | None:
     parts = [part for part in parts if not _HESITATION.fullmatch(plain(part))] or parts
     asked = [part for part in parts if not any(map(_ADVICE.fullmatch, peeled(plain(part))))]
-    answers = [_answer_one(plain(part), situation) for part in (asked or parts)]
+    answers = [
+        _answer_one(plain(part), situation) or _looked_up(part, situation)
+        for part in (asked or parts)
+    ]
     known = [text for text in answers if text is not None]
     if len(known) < len(answers):
         return None
     *first, last = dict.fromkeys(known)
     if last == FAREWELL:
         return last
-    return " ".join([*(_ASKS_BACK.sub("", text) for text in first), last])
+    return " ".join([*(_ASKS_BACK.sub("", text) for text in first if text != WELCOME), last])
 
 
 _FILLERS = re.compile(

@@ -8,6 +8,7 @@ from antiphon.inference_worker.engines.local.rules.arithmetic import answer_sum
 from antiphon.inference_worker.engines.local.rules.clock import answer_clock
 from antiphon.inference_worker.engines.local.rules.dates import answer_date
 from antiphon.inference_worker.engines.local.rules.follow_up import whole_question
+from antiphon.inference_worker.engines.local.rules.knowledge import answer_knowledge
 from antiphon.inference_worker.engines.local.rules.situation import Answer, Situation, fixed
 from antiphon.inference_worker.engines.local.rules.stock import FACTS
 from antiphon.inference_worker.engines.local.rules.table import (
@@ -58,7 +59,10 @@ def _is_sure(_: re.Match[str], situation: Situation) -> str | None:
     if previous in FACTS:
         return "Yes, that is true."
     *earlier, last = situation.said or ("",)
-    asked = plain(whole_question(last, earlier))
+    question = whole_question(last, earlier)
+    if situation.small_talk and previous == answer_knowledge(question, earlier):
+        return "Yes, I looked that up."
+    asked = plain(question)
     sum_ = plain(re.split(r" (?:is|are) ", previous)[0])
     if previous.startswith(LIMITS):
         return "Yes, I am sure."

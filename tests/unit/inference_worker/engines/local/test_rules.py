@@ -251,12 +251,8 @@ ENGLISH = (
     "Was there a film called Das Leben der Anderen?",
 )
 FOR_THE_MODEL = (
-    "What is the capital of France?",
-    "How do I boil an egg?",
     "Help me write an email to my boss.",
     "Write a poem about the weather.",
-    "What is weather?",
-    "What is bitcoin?",
     "How is John?",
     "How do you write code?",
     "I'm going to the dentist.",
@@ -272,29 +268,19 @@ FOR_THE_MODEL = (
     "Remind me what day it is.",
     "Order these numbers: 3, 1, 2",
     "What is 9/11?",
-    "How do I get to sleep?",
     "I want to play the piano.",
     "If I have 20 dollars and buy 3 apples for 2 dollars each, how much money do I have left?",
     "17 sheep and all but 9 die, how many are left?",
     "Are you free tomorrow?",
     "Do you use Celsius?",
     "Can you keep this simple?",
-    "What is the closest star?",
     "What is time?",
-    "What is news?",
-    "What is a square root?",
     "Give me three ideas for dinner.",
     "My name is Tom and what should I cook tonight?",
-    "What is the opposite of hot?",
-    "How does the stock market work?",
-    "What is the temperature of the sun?",
     "Who won the world cup in 1998?",
     "What is the date of the battle of Hastings?",
-    "How many legs does a spider have?",
-    "Who was Charles de Gaulle?",
     "Leonardo da Vinci painted what?",
     "La La Land is a film, no?",
-    "Thank you, but what is gravity?",
     "It takes two to tango.",
     "And what about Germany?",
     "Stop the war.",
@@ -407,7 +393,7 @@ CONVERSATIONS = {
         "What about later in Spain?": (
             "I have no access to the internet, so I do not know the weather."
         ),
-        "And the capital of Norway?": "",
+        "And the capital of Norway?": "The capital of Norway is Oslo.",
     },
     "proposals": {
         "How much is bitcoin?": "I have no access to the internet, so I do not know current prices.",
@@ -443,7 +429,10 @@ CONVERSATIONS = {
         "Really?": "Yes, I calculated that.",
         "Fun fact.": "Wombats make droppings in the shape of cubes.",
         "Is that really true?": "Yes, that is true.",
-        "Why is the sky blue?": "",
+        "Why is the sky blue?": (
+            "The air scatters blue light from the sun more than red light, so the sky looks blue."
+        ),
+        "Why do cats dream?": "",
         "Are you sure?": (
             "No. My language model is very small and makes mistakes, so check what matters."
         ),
@@ -819,7 +808,7 @@ QUIZ_ANSWERS = {
     "I don't know.": "It is Rome. Next question: How many legs does a spider have?",
     "Next question, please.": "Here is a question. How many legs does a spider have?",
     "Stop it.": "All right.",
-    "Why is the sky blue?": None,
+    "Why do cats dream?": None,
     "I would like to talk about something else now.": "Gladly. What would you like to talk about?",
 }
 

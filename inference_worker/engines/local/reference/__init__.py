@@ -1,0 +1,1 @@
+"""What the assistant looks up: a dictionary and a table of facts."""

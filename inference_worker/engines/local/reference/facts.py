@@ -1,0 +1,65 @@
+"""Facts that people ask for and that never change, found by the words of the question.
+
+facts.txt has on each line the keys, separated by slashes, and the answer after a bar. A key has the words
+of a question that carry its meaning. capitals.txt has countries and their capitals.
+"""
+
+import functools
+import re
+from pathlib import Path
+
+from antiphon.inference_worker.engines.local.reference.words import singular
+
+_FOLDER = Path(__file__).parent
+
+_UNIMPORTANT = """
+what which is are was were be been do does did has have had the a an of in on at to for by from there
+it that this we you i me can could tell call called name named please so actually exactly about
+"""
+_FUNCTION_WORDS = frozenset(_UNIMPORTANT.split())
+_SAME = {
+    "largest": "biggest", "highest": "tallest", "quickest": "fastest", "film": "movie",
+    "author": "wrote", "writer": "wrote", "written": "wrote",
+    "painter": "painted", "inventor": "invented", "discoverer": "discovered", "planet's": "planet",
+    "metre": "meter", "colour": "color", "centre": "center", "kilometre": "kilometer",
+}  # fmt: skip
+
+
+_MADE = frozenset(("wrote", "painted", "invented", "discovered", "composed"))
+_ANYWHERE = re.compile(
+    r"\b(?:on (?:planet )?earth|(?:in|of) (?:all )?(?:of )?the (?:whole |entire )?world|the world's)\b"
+    r"|(?<=\bcapital )city\b"
+)
+"""What adds nothing to a question for the largest or the first."""
+
+
+_REFERS = re.compile(
+    r"\b(?:this|that|it(?! take| call| windy| rain| snow)|(?<!is )(?<!are )(?<!was )(?<!were )there)\b"
+)
+
+
+def key_of(text: str) -> frozenset[str]:
+    """The words of `text`, in plain form, that carry its meaning, in the singular."""
+    text = text if "people" in text else _ANYWHERE.sub(" ", text)
+    words = text.replace("'s", "").replace("-", " ").split()
+    kept = (singular(word) for word in words if word not in _FUNCTION_WORDS)
+    key = frozenset(_SAME.get(word, word) for word in kept)
+    return key - {"who"} if key & _MADE else key
+
+
+@functools.cache
+def _facts() -> dict[frozenset[str], str]:
+    found = {}
+    for line in (_FOLDER / "facts.txt").read_text("utf-8").splitlines():
+        keys, _, answer = line.partition(" | ")
+        for key in keys.split(" / "):
+            found[key_of(key)] = answer.strip()
+    for line in (_FOLDER / "capitals.txt").read_text("utf-8").splitlines():
+        country, _, capital = line.partition(": ")
+        found[key_of(f"capital {country.lower()}")] = f"The capital of {country} is {capital}."
+    return found
+
+
+def fact(question: str) -> str | None:
+    """The answer to a question in plain form, unless it refers to what was said before."""
+    return None if _REFERS.search(question) else _facts().get(key_of(question))

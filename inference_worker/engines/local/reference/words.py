@@ -1,0 +1,65 @@
+"""The forms of English words that looking up needs: singulars and articles."""
+
+import re
+
+_IRREGULAR = {
+    "children": "child", "people": "person", "men": "man", "women": "woman", "feet": "foot", "teeth": "tooth",
+    "geese": "goose", "mice": "mouse", "lice": "louse", "oxen": "ox", "leaves": "leaf", "wolves": "wolf",
+    "knives": "knife", "lives": "life", "wives": "wife", "halves": "half", "shelves": "shelf",
+    "thieves": "thief", "elves": "elf", "calves": "calf", "bacteria": "bacterium", "phenomena": "phenomenon",
+    "criteria": "criterion", "fungi": "fungus", "cacti": "cactus", "nuclei": "nucleus", "nebulae": "nebula",
+    "supernovae": "supernova", "galaxies": "galaxy", "species": "species", "series": "series",
+    "dice": "die", "crises": "crisis", "analyses": "analysis",
+}  # fmt: skip
+_ENDINGS = (
+    (re.compile(r"(?<=[^aeiou])ies$"), "y"),
+    (re.compile(r"(?<=s|x|z|h)es$"), ""),
+    (re.compile(r"(?<=o)es$"), ""),
+    (re.compile(r"(?<=[^siu])s$"), ""),
+)
+_BEGINS_ITSELF = re.compile(
+    r"(?:an?|the|any|one|some|someone|something|somebody|anything|all|two|three|several|either|each|both|that|those|such|whatever"
+    r"|his|her|its|their|what)\b"
+)
+_ONLY_ONE = re.compile(
+    r"(?:\d+(?:st|nd|rd|th)|first|second|third|last|only|(?:most|capital|largest) (?=\w+)(?!letter)"
+    r"|(?!modest|honest|earnest|forest|dishonest)[a-z]{2,}est)\b"
+)
+_LIKE_YOU = re.compile(r"(?:uni(?!n|m)|use|usu|euro|ubiq|one\b|once\b|uk\b)", re.IGNORECASE)
+_LIKE_HOUR = re.compile(r"(?:hour|honest|honou?r|heir|[FHLMNRSX][A-Z]{1,4}\b)")
+_AFTER_HEAD = re.compile(
+    r"[;,]| (?:of|that|which|who|whose|having|lacking|with|in|on|at|for|from|by|to|used|made|born)\b"
+)
+"""What follows the noun that a definition is about."""
+
+
+def singular(word: str) -> str:
+    """Of a regular or a common irregular plural; `word` itself if it is none."""
+    *before, last = word.split(" ")
+    if last in _IRREGULAR:
+        return " ".join([*before, _IRREGULAR[last]])
+    for ending, instead in _ENDINGS:
+        if len(last) > 3 and (shorter := ending.sub(instead, last)) != last:
+            return " ".join([*before, shorter])
+    return word
+
+
+def article(word: str) -> str:
+    """ "a" or "an", as `word` sounds."""
+    vowel = word[:1].lower() in "aeiou" and not _LIKE_YOU.match(word)
+    return "an" if vowel or _LIKE_HOUR.match(word) else "a"
+
+
+def with_article(phrase: str) -> str:
+    """With what a definition may lack: "a large bird", "the first man", "one of the large snakes"."""
+    if _BEGINS_ITSELF.match(phrase):
+        return phrase
+    if _ONLY_ONE.match(phrase):
+        return f"the {phrase}"
+    return f"one of the {phrase}" if is_plural(phrase) else f"{article(phrase)} {phrase}"
+
+
+def is_plural(phrase: str) -> bool:
+    """Whether a definition is about several things: "large snakes of warm regions"."""
+    head = _AFTER_HEAD.split(phrase)[0]
+    return singular(head) != head and not _BEGINS_ITSELF.match(phrase)
