@@ -17,7 +17,7 @@ from pathlib import Path
 
 PARTS = {"n": "noun", "v": "verb", "a": "adj", "r": "adv"}
 
-BODY, FOOD, LOCATION, OBJECT, PERSON = 8, 13, 15, 17, 18
+BODY, LOCATION, OBJECT, PERSON = 8, 15, 17, 18
 """WordNet's numbers of lexicographer files."""
 
 _MOST_SYNONYMS = 4
@@ -92,6 +92,7 @@ def spoken_definition(gloss: str) -> str:
     years = re.search(r"\((?:[^()]* )?(\d{2,4})\s?-\s?(\d{2,4}(?: BC)?)\)", gloss)
     text = re.sub(r'[;,:]?\s*"[^"]*"?', ";", gloss)
     text = re.sub(r"\s*\([^()]*\)", "", re.sub(r"\s*\([^()]*\)", "", text))
+    text = text.replace("e.g.", "for example").replace("i.e.", "that is")
     pieces = [piece.strip(" ,:") for piece in text.split(";")]
     said = ""
     for piece in pieces:
@@ -116,19 +117,21 @@ def entries(synsets: Synsets, senses: Senses) -> Iterator[tuple[str, str, str, s
 
 
 def _nouns(word: str, nouns: list[tuple[Synset, int]]) -> Iterator[tuple[str, str, str, str]]:
+    if nouns and not nouns[0][1]:
+        # No text was counted in which the word occurs: the meaning with the most relations is the best known.
+        nouns = sorted(nouns, key=lambda noun: -len(noun[0].pointers))
     seen = set()
-    for synset, _ in sorted(nouns, key=lambda noun: noun[1] == 0 and noun[0].field == FOOD):
-        kind = _kind(synset)
+    for synset, _ in nouns:
         text = spoken_definition(synset.gloss)
-        if kind in seen or not text:
-            continue
-        seen.add(kind)
-        yield word, kind, _form(word, synset), text
+        for kind in _kinds(synset) if text else ():
+            if kind not in seen:
+                seen.add(kind)
+                yield word, kind, _form(word, synset), text
 
 
-def _kind(synset: Synset) -> str:
+def _kinds(synset: Synset) -> str:
     if not synset.is_instance:
-        return "t" if synset.field in (BODY, OBJECT) else "c"
+        return "ct" if synset.field in (BODY, OBJECT) else "c"
     if synset.field == PERSON:
         return "p"
     return "l" if synset.field in (LOCATION, OBJECT) else "o"

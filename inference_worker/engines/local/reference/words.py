@@ -18,7 +18,7 @@ _ENDINGS = (
     (re.compile(r"(?<=[^siu])s$"), ""),
 )
 _BEGINS_ITSELF = re.compile(
-    r"(?:an?|the|any|one|some|someone|something|somebody|anything|all|two|three|several|either|each|both|that|those|such|whatever"
+    r"(?:an?|the|any|one|some|someone|something|somebody|anything|everything|everybody|everyone|nothing|most|all|two|three|several|either|each|both|that|those|such|whatever"
     r"|his|her|its|their|what)\b"
 )
 _ONLY_ONE = re.compile(
@@ -28,7 +28,7 @@ _ONLY_ONE = re.compile(
 _LIKE_YOU = re.compile(r"(?:uni(?!n|m)|use|usu|euro|ubiq|one\b|once\b|uk\b)", re.IGNORECASE)
 _LIKE_HOUR = re.compile(r"(?:hour|honest|honou?r|heir|[FHLMNRSX][A-Z]{1,4}\b)")
 _AFTER_HEAD = re.compile(
-    r"[;,]| (?:of|that|which|who|whose|having|lacking|with|in|on|at|for|from|by|to|used|made|born)\b"
+    r"[;,]| (?:of|that|which|who|whose|having|lacking|with|in|on|at|for|from|by|to|used|made|born|[a-z]+ing)\b"
 )
 """What follows the noun that a definition is about."""
 
@@ -56,10 +56,18 @@ def with_article(phrase: str) -> str:
         return phrase
     if _ONLY_ONE.match(phrase):
         return f"the {phrase}"
-    return f"one of the {phrase}" if is_plural(phrase) else f"{article(phrase)} {phrase}"
-
-
-def is_plural(phrase: str) -> bool:
-    """Whether a definition is about several things: "large snakes of warm regions"."""
     head = _AFTER_HEAD.split(phrase)[0]
-    return singular(head) != head and not _BEGINS_ITSELF.match(phrase)
+    if singular(head) != head:
+        return f"one of the {phrase}"
+    is_mass = head.rpartition(" ")[2] in _MASS_NOUNS
+    return phrase if is_mass else f"{article(phrase)} {phrase}"
+
+
+_UNCOUNTED = """
+air behavior behaviour business clothing cooking dirt dust energy equipment fabric flesh food furniture fur
+glass gold hair hardware heat ice information jewelry knowledge land light luggage lumber machinery matter meat
+metal milk money music oil paper poetry pollution precipitation rain rock sand skin snow software soil steel
+stone traffic violence water weather wine wood wool work writing
+"""
+_MASS_NOUNS = frozenset(_UNCOUNTED.split())
+"""Nouns without an article: "water that falls in drops"."""

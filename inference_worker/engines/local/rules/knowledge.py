@@ -9,7 +9,6 @@ from antiphon.inference_worker.engines.local.reference.dictionary import EntryKi
 from antiphon.inference_worker.engines.local.reference.facts import fact
 from antiphon.inference_worker.engines.local.reference.words import (
     article,
-    is_plural,
     singular,
     with_article,
 )
@@ -59,8 +58,7 @@ def _topic(text: str) -> str:
         for pattern, _ in _ROWS:
             if (found := pattern.fullmatch(form)) and not _is_common(found["word"]):
                 topic = (found.groupdict().get("article") or "") + found["word"]
-                written = re.search(re.escape(topic), asked, re.IGNORECASE)
-                return written[0] if written else topic
+                return _as_written(topic, asked)
     return ""
 
 
@@ -116,8 +114,8 @@ def _thing(found: re.Match[str], asked: str) -> str | None:
     )
     if EntryKind.QUALITY in entries and not is_name:
         return None  # "What is wrong?"
-    if not entries and _LONG_WORD.fullmatch(word):
-        return f"Sorry, I do not know what {word} is."  # a small model would invent it
+    if not entries and _LONG_WORD.fullmatch(word):  # a small model would invent it
+        return f"Sorry, I do not know what {_as_written(word, asked)} is."
     return _first_of(word, (*_NAMES, *_THINGS) if is_name else (*_THINGS, *_NAMES))
 
 
@@ -128,8 +126,7 @@ def _person(found: re.Match[str], asked: str) -> str | None:
         return said
     named = [name for name in word.split() if _has_capital(name, asked)]
     unknown = len(named) == len(word.split()) and not dictionary().find(word)
-    name = re.search(re.escape(word), asked, re.IGNORECASE)
-    return f"I do not know who {name[0]} {verb}." if unknown and name else None
+    return f"I do not know who {_as_written(word, asked)} {verb}." if unknown else None
 
 
 def _place(found: re.Match[str], _asked: str) -> str | None:
@@ -195,7 +192,7 @@ def _difference(found: re.Match[str], _asked: str) -> str | None:
 
 _LONG_WORD = re.compile(r"(?!\w+(?:self|selves|thing|body|one)$)[^\W\d_]{6,}")
 
-_THINGS = (EntryKind.NATURAL, EntryKind.THING)
+_THINGS = (EntryKind.THING,)
 _NAMES = (EntryKind.PLACE, EntryKind.PERSON, EntryKind.NAMED)
 
 
@@ -226,8 +223,7 @@ def _first_of(
     if counted and kind in _THINGS:
         before = f"{_upper(article(entry.form))} "
     form = f"{before}{entry.form}" if before else _upper(entry.form)
-    is_mass = not counted and kind in _THINGS and not before and not is_plural(entry.text)
-    return f"{form} is {_short(entry.text if is_mass else with_article(entry.text))}."
+    return f"{form} is {_short(with_article(entry.text))}."
 
 
 _LONGEST = 36
@@ -245,6 +241,11 @@ def _short(text: str) -> str:
 def _has_capital(word: str, text: str) -> bool:
     found = re.search(rf"\b{re.escape(word)}\b", text, re.IGNORECASE)
     return found is not None and found[0][0].isupper() and not text.isupper()
+
+
+def _as_written(word: str, text: str) -> str:
+    found = re.search(re.escape(word), text, re.IGNORECASE)
+    return found[0] if found else word
 
 
 def _upper(text: str) -> str:
