@@ -14,7 +14,7 @@ from antiphon.inference_worker.engines.local.rules.dates import answer_date
 from antiphon.inference_worker.engines.local.rules.follow_up import proposed, whole_question
 from antiphon.inference_worker.engines.local.rules.knowledge import answer_knowledge
 from antiphon.inference_worker.engines.local.rules.last_rows import LAST_ROWS
-from antiphon.inference_worker.engines.local.rules.quiz import answer_quiz
+from antiphon.inference_worker.engines.local.rules.quiz import answer_quiz, approved_in_quiz
 from antiphon.inference_worker.engines.local.rules.situation import Situation
 from antiphon.inference_worker.engines.local.rules.small_talk import SMALL_TALK
 from antiphon.inference_worker.engines.local.rules.table import FAREWELL, RULES, WELCOME, limit_in
@@ -103,7 +103,8 @@ def _answer_proposal(asked: str, situation: Situation) -> str | None:
         return None
     forms = (other, f"tell me {other}")
     said = next(filter(None, (_answer_one(form, situation) for form in forms)), None)
-    return said or (None if " of " in other else limit_in(situation.previous))
+    names_another = not re.search(r"^(?:an?|the|some) | of ", other)
+    return said or (limit_in(situation.previous) if names_another else None)
 
 
 _SEPARATORS = (
@@ -149,6 +150,8 @@ _FILLERS = re.compile(
 
 
 def _answer_exactly(text: str, situation: Situation) -> str | None:
+    if again := approved_in_quiz(text, situation.previous):
+        return again
     for pattern, function in (*(SMALL_TALK if situation.small_talk else ()), *RULES):
         if (found := pattern.fullmatch(text)) and (sentence := function(found, situation)):
             return sentence
@@ -185,7 +188,7 @@ _NONSENSE_WORDS = 5
 _OFFERS = re.compile(r"(?:help you|do for you|do better|talk about|to know(?: about .*)?)\?$")
 """Ends of questions that no single word answers."""
 
-_VERB = re.compile(r"(?:ed|hurts?|sucks?|cares?|left|loves?|happens?|yesterday|today)$")
+_VERB = re.compile(r"(?:\w{2}(?<!e)ed|hurts?|sucks?|cares?|left|loves?|happens?|yesterday|today)$")
 """Words of a statement: "Everything hurts"."""
 
 _CLAUSE = re.compile(r"(?:because|if|when|while|although|unless|yes)\b")

@@ -29,6 +29,11 @@ def answer_knowledge(question: str, earlier: Sequence[str] = ()) -> str | None:
     return _answered(asked, said) or _answered(_with_topic(asked, earlier), said)
 
 
+def has_topic(earlier: Sequence[str]) -> bool:
+    """Whether one of the last turns asked what something is, so that "it" may mean that."""
+    return any(map(_topic, earlier[-_TURNS:]))
+
+
 def _answered(asked: str, said: str) -> str | None:
     forms = list(peeled(plain(asked)))
     known = next(filter(None, map(fact, forms)), None)

@@ -67,6 +67,9 @@ _REACTION = re.compile(
 )
 """To the last answer: the question is asked again."""
 
+_APPROVAL = re.compile(r"(?:oh )?(?:ok|cool|nice|great|good|fine|wow|hm+|got it|alright|all right)")
+"""Elsewhere it ends a subject. During a quiz the question is asked again."""
+
 _STOP = re.compile(
     r"(?:stop|end|quit|finish|leave|no more)(?: (?:the|this|with the))? (?:quiz|riddles?|game"
     r"|questions?|playing)|i do not want to play(?: any ?more)?|no more(?: of (?:this|these|them))?"
@@ -110,6 +113,12 @@ def answer_quiz(said: str, previous: str) -> str | None:
     if _NO_ANSWER.fullmatch(said):
         return None
     return f"No, it is {asked.answer}. {follows}"
+
+
+def approved_in_quiz(said: str, previous: str) -> str | None:
+    """The question that `previous` asks, if `said` only approves of what was said."""
+    asked = _asked_in(previous) if _APPROVAL.fullmatch(said) else None
+    return asked.text if asked else None
 
 
 def _asked_in(previous: str) -> _Question | None:

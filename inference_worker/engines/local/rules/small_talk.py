@@ -194,6 +194,7 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
         rf"i {_OF_LATE}(?:won|passed|finished|graduated)(?: (?:my|the|a|an|from) {_SOMETHING})?{_WHEN}",
         rf"(?:i|we) {_OF_LATE}got (?:promoted|engaged|married){_WHEN}",
         r"(?:(?:i am|we are|my \w+ is) )(?:going to have|having|expecting) a baby|i am pregnant",
+        r"(?!.*\b(?:disease|illness|infection|virus|injury|allergy|pain|cough|cold|fever|bills?|problems?|debts?)\b)"
         rf"i {_OF_LATE}(?:got|found|bought) (?:a|my) (?:new |first |own )+{_SOMETHING}{_WHEN}",
         rf"(?:it|today) is my birthday{_WHEN}|i am (?:getting married|engaged){_WHEN}",
     ),
@@ -245,6 +246,10 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
         r"i am going (?:on (?:vacation|holiday)|to (?:the|an?) (?:beach|cinema|movies|mountains|sea|lake"
         r"|park|zoo"
         rf"|theat(?:re|er)|pool|museum|concert|party|restaurant|wedding|festival)){_WHEN}",
+    ),
+    *_rows(
+        "All right. I am listening if you want to talk about something.",
+        r"(?:maybe|perhaps|possibly|whatever|nothing|nah|meh|i guess)(?: (?:so|not|much|really|special|else))*",
     ),
     # What the user likes and has
     *_rows(

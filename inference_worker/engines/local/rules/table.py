@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from antiphon.inference_worker.engines.local.rules.follow_up import STOPPED
+from antiphon.inference_worker.engines.local.rules.knowledge import has_topic
 from antiphon.inference_worker.engines.local.rules.manner import (
     LOUDNESS,
     PACE,
@@ -136,6 +137,16 @@ _LANGUAGE = (
     "|polish|swedish|greek|latin)"
 )
 _MONEY = "(?:euros?|dollars?|pounds|yen|yuan|rupees)"
+_OTHER_WORLD = re.compile(r"\b(?:space|moon|sun|mars|venus|jupiter|saturn|pluto|mercury|planet)\b")
+
+
+def _weather(found: re.Match[str], situation: Situation) -> str | None:
+    """Not of other worlds, and not whether a thing of which the user has asked is hot or nice."""
+    is_of_it = re.match(r"(?:is|was) it ", found[0]) and has_topic(situation.said)
+    is_here = not is_of_it and not _OTHER_WORLD.search(found[0])
+    return f"{_NO_INTERNET} the weather." if is_here else None
+
+
 _PLACE_TIME = (
     r"(?: (?:outside|today|tonight|tomorrow|now|right now|currently|this \w+|next \w+|on \w+|here|like"
     r"|going to be|be|going|there|(?:in|for|at|around|near) [\w' -]+))*"
@@ -335,7 +346,7 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      rf"|snowing|sunny|cold|hot|warm|cloudy|windy|freezing|storm|stormy|sun|nice)(?: weather)?{_PLACE_TIME}"
      rf"|(?:do|will|should) i (?:need|take|bring|wear) (?:an umbrella|a (?:coat|jacket|raincoat)|a hat"
      rf"|sunglasses){_PLACE_TIME}|when (?:is|will|does) (?:sunrise|sunset|the sun (?:rise|set))[\w ]*",
-     fixed(f"{_NO_INTERNET} the weather.")),
+     _weather),
     (rf"(?:(?:what is(?= the)|what are|what is(?= in)|tell me|read me|read|give me|any|is there|do you"
      rf" have|what is in|show me|do you know)(?: any)? (?:the |some )?)?(?:latest |today's |todays "
      rf"|current |recent |breaking |newest |local |world )*(?:news|headlines)(?: headlines)?(?: from [\w"

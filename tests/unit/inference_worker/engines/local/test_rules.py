@@ -652,6 +652,21 @@ CONVERSATIONS = {
         "What did I say my name was?": "You said that your name is Tom.",
         "Where am I from?": "You said that you are from Portugal.",
     },
+    "after a definition": {
+        "What is a comet?": (
+            "A comet is a relatively small extraterrestrial body consisting of a frozen mass that travels"
+            " around the sun in a highly elliptical orbit."
+        ),
+        "Is it hot?": "",
+        "Really?": "No. My language model is very small and makes mistakes, so check what matters.",
+        "Maybe.": "All right. I am listening if you want to talk about something.",
+    },
+    "after a limit": {
+        "What's the weather?": "I have no access to the internet, so I do not know the weather.",
+        "What about a poem?": "",
+        "How cold is it in space?": "",
+        "I got a new disease.": "",
+    },
     "few words": {
         "Hmm.": "Take your time.",
         "Asdf.": "What would you like to know about Asdf?",
@@ -809,6 +824,8 @@ QUIZ_ANSWERS = {
     "Next question, please.": "Here is a question. How many legs does a spider have?",
     "Stop it.": "All right.",
     "Why do cats dream?": None,
+    "OK.": "What is the capital of Italy?",
+    "Cool!": "What is the capital of Italy?",
     "I would like to talk about something else now.": "Gladly. What would you like to talk about?",
 }
 
