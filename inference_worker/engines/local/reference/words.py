@@ -59,15 +59,15 @@ def with_article(phrase: str) -> str:
     head = _AFTER_HEAD.split(phrase)[0]
     if singular(head) != head:
         return f"one of the {phrase}"
-    is_mass = head.rpartition(" ")[2] in _MASS_NOUNS
-    return phrase if is_mass else f"{article(phrase)} {phrase}"
+    needs_none = head.rpartition(" ")[2] in _MASS_NOUNS or head[:1].isdigit()
+    return phrase if needs_none else f"{article(phrase)} {phrase}"
 
 
 _UNCOUNTED = """
 air behavior behaviour business clothing cooking dirt dust energy equipment fabric flesh food furniture fur
 glass gold hair hardware heat ice information jewelry knowledge land light luggage lumber machinery matter meat
 metal milk money music oil paper poetry pollution precipitation rain rock sand skin snow software soil steel
-stone traffic violence water weather wine wood wool work writing
+stone time traffic violence water weather wine wood wool work writing
 """
 _MASS_NOUNS = frozenset(_UNCOUNTED.split())
 """Nouns without an article: "water that falls in drops"."""

@@ -73,7 +73,8 @@ def _looked_up(text: str, asked: str, said: str) -> str | None:
         if found is None:
             continue
         words = [found[name] for name in ("word", "other") if name in pattern.groupindex]
-        if any(_is_common(word) or _was_given(word, said) for word in words):
+        of_words = answer in (_synonyms, _opposite)
+        if any((_is_common(word) and not of_words) or _was_given(word, said) for word in words):
             continue
         if sentence := answer(found, asked):
             return sentence
@@ -136,7 +137,8 @@ def _person(found: re.Match[str], asked: str) -> str | None:
 
 def _place(found: re.Match[str], _asked: str) -> str | None:
     before = "The " if found["article"] else ""
-    return _first_of(found["word"], (EntryKind.PLACE, EntryKind.NAMED), before)
+    verb = "are" if re.search(r"\bare\b", found[0]) else "is"
+    return _first_of(found["word"], (EntryKind.PLACE, EntryKind.NAMED), before, verb=verb)
 
 
 def _born(found: re.Match[str], _asked: str) -> str | None:
@@ -228,7 +230,7 @@ def _first_of(
     if counted and kind in _THINGS:
         before = f"{_upper(article(entry.form))} "
     form = f"{before}{entry.form}" if before else _upper(entry.form)
-    return f"{form} is {_short(with_article(entry.text))}."
+    return f"{form} {verb} {_short(with_article(entry.text))}."
 
 
 _LONGEST = 36
