@@ -34,7 +34,8 @@ _ANYWHERE = re.compile(
 
 
 _REFERS = re.compile(
-    r"\b(?:this|that|it(?! take| call| windy| rain| snow)|(?<!is )(?<!are )(?<!was )(?<!were )there)\b"
+    r"\b(?:this|that|it(?! take| call| windy| rain| snow| from | to )"
+    r"|(?<!is )(?<!are )(?<!was )(?<!were )there)\b"
 )
 
 

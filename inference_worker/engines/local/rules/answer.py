@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from antiphon.inference_worker.engines.local.hearing.completeness import is_open
@@ -25,10 +25,10 @@ from antiphon.inference_worker.engines.local.rules.text import (
     peeled,
     plain,
 )
-from antiphon.inference_worker.engines.local.rules.units import answer_conversion
+from antiphon.inference_worker.engines.local.rules.units import answer_conversion, convert_previous
 from antiphon.inference_worker.engines.local.rules.user_facts import introduced
 
-_ASKS_BACK = re.compile(r"(?<=[.!]) [^.!?]+\?$")
+_ASKS_BACK = re.compile(r"(?<![^.!]) [^.!?]+\?$")
 """The question at the end of an answer: several answers together ask one at most."""
 
 ENGLISH_ONLY = "I understand English only, and I did not understand that."
@@ -101,10 +101,19 @@ def _answer_proposal(asked: str, situation: Situation) -> str | None:
     other = plain(proposed(asked))
     if not other:
         return None
-    forms = (other, f"tell me {other}")
+    forms = (other, f"tell me {other}", *_as_request(other))
     said = next(filter(None, (_answer_one(form, situation) for form in forms)), None)
     names_another = not re.search(r"^(?:an?|the|some) | of ", other)
     return said or (limit_in(situation.previous) if names_another else None)
+
+
+def _as_request(doing: str) -> Iterator[str]:
+    """ "can you set a timer" of "setting a timer"."""
+    verb, _, rest = doing.partition(" ")
+    if rest and verb.endswith("ing"):
+        stem = verb.removesuffix("ing")
+        once = stem[:-1] if stem[-2:-1] == stem[-1:] else stem
+        yield from (f"can you {form} {rest}" for form in (stem, f"{stem}e", once))
 
 
 _SEPARATORS = (
@@ -122,7 +131,9 @@ _ADVICE = re.compile(
 """After a trouble for which there is a rule: a small model's advice would be worse than none."""
 
 
-_HESITATION = re.compile(r"(?:what|huh|again|sorry|pardon|oh|h+m+|u+h+|u+m+|er+m*)")
+_HESITATION = re.compile(
+    r"(?:what|huh|again|sorry|pardon|oo+h|oh|a+h+|aha|ugh|(?:ha ?)+|h+m+|u+h+|u+m+|er+m*)"
+)
 """Asks to repeat if it stands alone, but not before a question: "What? What time is it?"."""
 
 
@@ -139,7 +150,8 @@ def _answer_all(parts: list[str], situation: Situation) -> str | None:
     *first, last = dict.fromkeys(known)
     if last == FAREWELL:
         return last
-    return " ".join([*(_ASKS_BACK.sub("", text) for text in first if text != WELCOME), last])
+    before = (_ASKS_BACK.sub("", f" {text}").strip() for text in first if text != WELCOME)
+    return " ".join([*filter(None, before), last])
 
 
 _FILLERS = re.compile(
@@ -160,6 +172,7 @@ def _answer_exactly(text: str, situation: Situation) -> str | None:
         or answer_clock(text, situation.now)
         or answer_date(text, situation.now)
         or answer_conversion(text)
+        or convert_previous(text, plain(situation.previous))
         or answer_next_sum(text, situation.previous)
         or answer_sum(text)
     )
@@ -188,7 +201,9 @@ _NONSENSE_WORDS = 5
 _OFFERS = re.compile(r"(?:help you|do for you|do better|talk about|to know(?: about .*)?)\?$")
 """Ends of questions that no single word answers."""
 
-_VERB = re.compile(r"(?:\w{2}(?<!e)ed|hurts?|sucks?|cares?|left|loves?|happens?|yesterday|today)$")
+_VERB = re.compile(
+    r"(?:'(?:s|re|m|ll|ve)|n't|\w{2}(?<!e)ed|hurts?|sucks?|cares?|left|loves?|happens?|yesterday|today)$"
+)
 """Words of a statement: "Everything hurts"."""
 
 _CLAUSE = re.compile(r"(?:because|if|when|while|although|unless|yes)\b")

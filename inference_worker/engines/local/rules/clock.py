@@ -60,6 +60,27 @@ def _time_elsewhere(found: _Found, now: datetime) -> str:
     return f"In {_place_name(place)} it is {spoken_time(there)}{other}."
 
 
+def _time_there_then(found: _Found, now: datetime) -> str | None:
+    """The time in one place when it is another time in another place."""
+    zones = [_zone_of(found[name]) for name in ("place", "other")]
+    unknown = next(
+        (found[n] for n, zone in zip(("place", "other"), zones, strict=True) if not zone), ""
+    )
+    if unknown:
+        return _unknown_zone(unknown)
+    there, here = (zoneinfo.ZoneInfo(str(zone)) for zone in zones)
+    hour = 0 if found["name"] == "midnight" else 12 if found["name"] else int(found["hour"])
+    if found["half"]:
+        hour = hour % 12 + (12 if found["half"].startswith("p") else 0)
+    if hour > 23:
+        return None
+    then = now.astimezone(here).replace(hour=hour, minute=int(found["minute"] or 0))
+    other = then.astimezone(there)
+    days = (other.date() - then.date()).days
+    day = {1: " on the next day", -1: " on the day before"}.get(days, "")
+    return f"Then it is {spoken_time(other)}{day} in {_place_name(found['place'])}."
+
+
 def _unknown_zone(place: str) -> str:
     return f"I do not know the time zone of {place.title()}."
 
@@ -141,6 +162,8 @@ _RULES: tuple[tuple[re.Pattern[str], Callable[[_Found, datetime], str | None]], 
          r"|late"
          r"|early|noon|midnight) ?(?:time)?(?: yet| already)?|what hour is it|how late is it|got the"
          r" time", _time),
+        (r"what (?:time is it|is the time|time will it be) in (?P<place>[a-z' -]+?) (?:when|if) it is "
+         rf"{_HOUR} in (?P<other>[a-z' -]+)", _time_there_then),
         (r"(?:what |what is |do you know )?(?:the )?(?:current )?time(?: is it| it is)?(?: now| right now"
          r"| currently)? in (?!(?:half )?an? (?:hour|minute)\b|half )(?P<place>[a-z' -]+?)(?: now"
          r"| right now)?", _time_elsewhere),

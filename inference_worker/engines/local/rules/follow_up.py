@@ -8,7 +8,7 @@ from typing import Any
 
 from antiphon.inference_worker.engines.local.rules.dates import WHEN
 from antiphon.inference_worker.engines.local.rules.manner import LOUDNESS, PACE
-from antiphon.inference_worker.engines.local.rules.numbers import with_ordinals
+from antiphon.inference_worker.engines.local.rules.numbers import with_digits, with_ordinals
 from antiphon.inference_worker.engines.local.rules.references import with_names
 from antiphon.inference_worker.engines.local.rules.text import ASKS, LONGEST_CHARS, peeled, plain
 from antiphon.inference_worker.engines.local.rules.units import is_unit
@@ -38,7 +38,7 @@ _NO_OTHER = re.compile(
 _MOST_WORDS = 4
 _CAPITAL = r"[A-Z][\w'-]*(?: (?:of |the )?[A-Z][\w'-]*)*"
 _NAME = re.compile(rf"(?<=[a-z,] ){_CAPITAL}")
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_NUMBER = re.compile(r"(?:minus )?\d+(?:[.,]\d+)*")
 _PERCENT = re.compile(r"(?:\d+(?:\.\d+)?|\b[a-z]+(?:-[a-z]+)?) ?(?:%|per ?cent\b)", re.IGNORECASE)
 _HOW_MANY = re.compile(r"(?<=\bhow many )[a-z]+", re.IGNORECASE)
 _BETWEEN = re.compile(r"\bbetween [^.?!]+", re.IGNORECASE)
@@ -98,6 +98,8 @@ def _continued(text: str, asked: str) -> str:
         return text
     if _NO_OTHER.fullmatch(other):
         return text
+    if _NUMBER.fullmatch(number := with_digits(other.lower())):
+        other, asked = number, with_digits(asked.lower())
     preposition = found["preposition"] or ""
     if preposition in ("until", "till") and (end := re.search(rf"\b{preposition} [^.?!]+", asked)):
         return f"{asked[: end.start()]}{preposition} {other}{asked[end.end() :]}"

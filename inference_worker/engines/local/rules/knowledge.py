@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from antiphon.inference_worker.engines.local.reference.dictionary import EntryKind, dictionary
 from antiphon.inference_worker.engines.local.reference.facts import fact
@@ -26,7 +26,8 @@ def answer_knowledge(question: str, earlier: Sequence[str] = ()) -> str | None:
     """
     asked = next((one for one in reversed(_SENTENCES.split(question)) if not is_passing(one)), "")
     said = " ".join(earlier)
-    return _answered(asked, said) or _answered(_with_topic(asked, earlier), said)
+    forms = (asked, *_with_topic(asked, earlier))
+    return next(filter(None, (_answered(form, said) for form in forms)), None)
 
 
 def has_topic(earlier: Sequence[str]) -> bool:
@@ -40,28 +41,45 @@ def _answered(asked: str, said: str) -> str | None:
     return known or next(filter(None, (_looked_up(form, asked, said) for form in forms)), None)
 
 
-def _with_topic(asked: str, earlier: Sequence[str]) -> str:
-    """`asked` with what the turns before asked about instead of a pronoun; empty if there is neither."""
-    pronoun = _PRONOUN.search(asked)
-    topics = (_topic(text) for text in earlier[: -_TURNS - 1 : -1])
-    topic = next(filter(None, topics), "") if pronoun else ""
-    if pronoun is None or not topic:
-        return ""
-    owner = "'s" if pronoun[0].lower() in ("its", "his", "their") else ""
-    return f"{asked[: pronoun.start()]}{topic}{owner}{asked[pronoun.end() :]}"
+def _with_topic(asked: str, earlier: Sequence[str]) -> Iterator[str]:
+    """`asked` with what the turns before asked about: instead of a pronoun, or after its last word."""
+    pronoun, owned = _PRONOUN.search(asked), _OWNED.fullmatch(asked)
+    if not (pronoun or owned or _COUNTS.match(asked)):
+        return
+    for topic in filter(None, map(_topic, earlier[: -_TURNS - 1 : -1])):
+        if owned:
+            yield f"what is the {owned['what']} of {topic}"
+        elif pronoun:
+            owner = "'s" if pronoun[0].lower() in ("its", "his", "their") else ""
+            yield f"{asked[: pronoun.start()]}{topic}{owner}{asked[pronoun.end() :]}"
+        else:
+            yield f"{asked.rstrip('?. ')} {topic}"
 
 
 _PRONOUN = re.compile(r"\b(?:its?|they|them|their|he|him|his|she|her)\b", re.IGNORECASE)
+_OWNED = re.compile(
+    r"(?:and |so )*what(?:'s| is|s)(?: the| its) (?P<what>capital|currency|(?:official )?language)[?. ]*",
+    re.IGNORECASE,
+)
+_COUNTS = re.compile(r"(?:and |so )*how (?:many|long|big|old|far|tall|deep)\b", re.IGNORECASE)
 _TURNS = 4
 """How far back a topic may be."""
 
+_SUBJECT = re.compile(
+    r"(?:The |An? )?[\w' -]{2,40}? "
+    r"(?=(?:is|are|was|were|has|have|lives?|sank|began|ended|carries|can|goes|eats?)\b)"
+)
+
 
 def _topic(text: str) -> str:
-    """What the last sentence of `text` asks to look up, as it is written there."""
+    """What the last sentence of `text` asks to look up, as it is written there or in the fact."""
     *_, asked = _SENTENCES.split(text)
     for form in peeled(plain(asked)):
+        if (known := fact(form)) and (subject := _SUBJECT.match(known)):
+            return subject[0].strip()
         for pattern, _ in _ROWS:
-            if (found := pattern.fullmatch(form)) and not _is_common(found["word"]):
+            found = pattern.fullmatch(form)
+            if found and not _is_common(found["word"]) and not _PRONOUN.search(found["word"]):
                 topic = (found.groupdict().get("article") or "") + found["word"]
                 return _as_written(topic, asked)
     return ""
@@ -283,6 +301,7 @@ _LOOKS_UP: tuple[tuple[Callable[[re.Match[str], str], str | None], tuple[str, ..
         _meaning,
         (
             rf"what (?:does|do) {_WORD} mean",
+            rf"what means {_WORD}",
             rf"what is the (?:meaning|definition) of {_WORD}",
             rf"define {_WORD}",
             rf"what is meant by {_WORD}",

@@ -9,7 +9,8 @@ from antiphon.inference_worker.engines.local.rules.text import LONGEST_CHARS, PL
 _DEGREE = r"(?:a (?:little |bit )?(?:bit )?|much |more )?"
 _SAY = r"(?:speak |talk |go |(?:say|repeat) (?:it |that )?(?:again )?(?:but )?)?"
 PACE = re.compile(
-    rf"{PLEASE}{_SAY}{_DEGREE}(?:slow(?:er|ly)?(?: down)?|fast(?:er)?|quick(?:er|ly)|speed up)(?: speed)?"
+    rf"(?:you (?:can|could|should) )?{PLEASE}{_SAY}{_DEGREE}"
+    r"(?:slow(?:er|ly)?(?: down)?|fast(?:er)?|quick(?:er|ly)|speed up)(?: speed)?"
     r"|(?:you (?:speak|talk|are speaking|are talking) |that is |that was )?too (?:fast|slow|quick)(?:ly)?"
     rf"|{PLEASE}(?:do not|stop) (?:speak|talk)(?:ing)? so fast"
 )

@@ -16,7 +16,9 @@ from antiphon.inference_worker.engines.local.rules.text import PLEASE
 _VERY = r"(?:(?:so|very|really|quite|pretty|a bit|a little|kind of|just|too|all|still|always|also|feeling) )*"
 _WHEN = (
     r"(?: (?:today|tonight|tomorrow|now|right now|at the moment|this (?:morning|afternoon|evening|week"
-    r"|year|time)|these days|lately|yesterday|last (?:night|week|year)|again|too|as well|a lot|so much"
+    r"|year|time)|these days|lately|yesterday"
+    r"|last (?:night|week|month|year|spring|summer|autumn|fall|winter|[a-z]+day)"
+    r"|(?:an?|\d+) (?:days?|weeks?|months?|years?) ago|again|too|as well|a lot|so much"
     r"|on (?:the )?\d{1,2}(?:st|nd|rd|th)?(?: of)? [a-z]+|on [a-z]+ (?:the )?\d{1,2}(?:st|nd|rd|th)?"
     r"|very much|of all|actually|really|soon|next (?:week|month|year)|on [a-z]+day|at all))*"
 )
@@ -331,7 +333,7 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
         r"(?!.*\b(?:quiz|music|songs?|riddles?|role|part)\b) [a-z0-9' -]+",
         r"(?:do you know |tell me )?(?:an?|any|some|another) (?:good |nice |fun )?games?",
         r"what games (?:do|can) (?:you|we) (?:know|play)",
-        r"(?:rock paper scissors|tic[ -]tac[ -]toe|truth or dare|knock knock|simon says|hangman"
+        r"(?:rock paper scissors|tic[ -]tac[ -]toe|truth or dare|simon says|hangman"
         r"|20 questions)(?: .*)?|marco",
     ),
     *_rows("I am not good at rhymes. Ask me for a joke or a story.", r".+ rhymes? with .+"),

@@ -55,6 +55,29 @@ def _echo(found: re.Match[str], _: Situation) -> str | None:
     return f"{words[0].upper()}{words[1:]}."
 
 
+_MOST_REPEATED = 10
+
+
+def _say_often(found: re.Match[str], _: Situation) -> str:
+    count = 2 if found["count"] == "twice" else int(found["count"])
+    if not 0 < count <= _MOST_REPEATED:
+        return f"I say a word up to {_MOST_REPEATED} times. Please ask for fewer."
+    first, *others = [found["word"]] * count
+    return ", ".join([first.capitalize(), *others]) + "."
+
+
+_WHO_IS_THERE = "Who is there?"
+
+
+def _joke_at_the_door(found: re.Match[str], situation: Situation) -> str | None:
+    """The lines of a "knock, knock" joke that the user tells."""
+    if situation.previous == _WHO_IS_THERE:
+        return f"{found[0][0].upper()}{found[0][1:]} who?"
+    before = plain(situation.said[-2]) if len(situation.said) > 1 else ""
+    is_end = situation.previous.endswith(" who?") and before.startswith("knock")
+    return "Ha ha, that is a good one! Do you know another?" if is_end else None
+
+
 def _number(found: re.Match[str], situation: Situation) -> str:
     low, high = sorted((int(found["low"] or 1), int(found["high"] or 10)))
     return f"I pick {low + situation.now.microsecond % (high - low + 1)}."
@@ -101,6 +124,10 @@ TASK_ROWS: tuple[tuple[str, Answer], ...] = (
      fixed("A, B, C, D, E, F, G, H, I, J, K, L, M, N, O, P, Q, R, S, T, U, V, W, X, Y, Z.")),
     (r"(?:now |and )*(?:count )?(?:it |that )?backwards?", _backwards),
     (rf"{PLEASE}say(?: the word)? (?P<words>[a-z'-]+)", _echo),
+    (rf"{PLEASE}(?:say|repeat)(?: the word)? (?P<word>[a-z'-]+) (?P<count>\d{{1,2}}|twice)(?: times?)?",
+     _say_often),
+    (r"knock (?:knock ?)+", fixed(_WHO_IS_THERE)),
+    (r"(?!(?:stop|goodbye|bye|never mind|nobody)\b).+", _joke_at_the_door),
     (rf"{PLEASE}(?:repeat|say)(?: this)? after me (?P<words>.+)", _echo),
 )  # fmt: skip
 """A row is a pattern and what answers it."""

@@ -190,7 +190,8 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
     (rf"{NAMED}(?: called)? (?P<name>[\w'-]+)(?: (?!and\b|is\b|from\b)[\w'-]+)?(?: from [\w' -]+)?"
      r"(?: and (?:i|my|you) .*)?", _meet),
     (r"nice to meet you(?: too)?|pleased to meet you", fixed("Nice to meet you, too.")),
-    (r"(?:(?:are you|is any(?:one|body)) (?:in |at )?(?:there|home)|(?:are|were) you (?:listening"
+    (r"is (?:this|it)(?: thing)? (?:on|working)"
+     r"|(?:(?:are you|is any(?:one|body)) (?:in |at )?(?:there|home)|(?:are|were) you (?:listening"
      r"|hearing)(?: to)?(?: me)?|(?:(?:can|do"
      r"|does) (?:you|any(?:one"
      r"|body)) )?hear me|(?:can|do) you understand me)(?: now| ok| well)?|test(?:ing)?(?: (?:test(?:ing)?"
@@ -233,6 +234,8 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
         "more quietly" if is_quieter(found[0]) else "louder", found, situation)),
     (r"(?:ok )?(?:you (?:can|may) (?:talk|speak)(?: again| now)*|(?:start|keep) talking(?: again)?)",
      fixed("Thank you. What would you like to know?")),
+    (r"(?:ignore|forget) (?:all )?(?:of )?(?:your|the|my) (?:previous |earlier )?instructions\b.*",
+     fixed("I have only few instructions, and I keep to them.")),
     (r"(?:ignore|forget|delete|erase) (?:everything|all|all of (?:it|that)|(?:all )?what|that|my .*"
      r"|your (?:previous"
      r" )?instructions|all (?:previous|your) instructions).*",

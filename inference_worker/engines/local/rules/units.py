@@ -140,6 +140,25 @@ def answer_conversion(text: str) -> str | None:
     return f"{spoken[0].upper()}{spoken[1:]} {verb} {about}{_quantity(rounded, wanted)}."
 
 
+_THAT_IN = re.compile(
+    rf"(?:and |so )*(?:what is (?:that|it) |how much is (?:that|it) |that )?in (?P<unit>{_NAME})"
+    rf"|(?:and |so )*how many (?P<units>{_NAME}) (?:is|are) (?:that|it|those)"
+)
+_QUANTITIES = re.compile(rf"(?<![\d.])(-?\d+(?:\.\d+)?) ({_NAME})\b")
+
+
+def convert_previous(text: str, previous: str) -> str | None:
+    """The last quantity of `previous` in the unit for which `text` asks; both in plain form."""
+    found = _THAT_IN.fullmatch(text)
+    if found is None:
+        return None
+    target = found["unit"] or found["units"]
+    for count, name in reversed(_QUANTITIES.findall(previous)):
+        if converted := answer_conversion(f"{count} {name} in {target}"):
+            return converted
+    return None
+
+
 def is_unit(name: str) -> bool:
     return name.lower() in _UNITS
 

@@ -175,6 +175,17 @@ def test_what_was_looked_up_is_sure() -> None:
     )
 
 
+def test_what_a_fact_was_about_is_a_topic() -> None:
+    said = ["What's the biggest animal in the world?", "Wow."]
+    eats = "Blue whales eat tiny krill; other whales eat fish and squid."
+    assert answer_knowledge("What does it eat?", said) == eats
+    died = "About 1,500 people died when the Titanic sank."
+    assert answer_knowledge("How many people died?", ["When did the Titanic sink?"]) == died
+    capital = "The capital of Mongolia is Ulaanbaatar."
+    assert answer_knowledge("What's the capital?", ["Where's Mongolia?"]) == capital
+    assert answer_knowledge("What's its capital?", ["Where's Mongolia?"]) == capital
+
+
 def test_a_pronoun_without_a_topic() -> None:
     assert answer_knowledge("How tall is it?") is None
     assert answer_knowledge("How many people live there?", ["Tell me about Paris."]) is None
