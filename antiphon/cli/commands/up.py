@@ -243,9 +243,13 @@ def run_stack(plan: StackPlan, *, in_background: bool = False) -> int:
 
 
 def _on_signals(handlers: Mapping[signal.Signals, Callable[[], None]]) -> None:
-    """An ignored signal stays ignored, as under nohup."""
+    """Those of a terminal stay ignored if they are, as under nohup and in the background of a script.
+
+    Such a script ignores SIGQUIT too, which is the signal of `down --now`.
+    """
     for number, handler in handlers.items():
-        if signal.getsignal(number) is not signal.SIG_IGN:
+        of_terminal = number in (signal.SIGINT, signal.SIGHUP)
+        if not of_terminal or signal.getsignal(number) is not signal.SIG_IGN:
             asyncio.get_running_loop().add_signal_handler(number, handler)
 
 

@@ -74,7 +74,12 @@ async def test_signals_stop_it_and_two_of_them_kill(
 
 
 @pytest.mark.usefixtures("default_signals")
-async def test_the_signal_of_down_now_stops_it_at_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("before", [signal.SIG_DFL, signal.SIG_IGN])
+async def test_the_signal_of_down_now_stops_it_at_once(
+    before: signal.Handlers, tmp_path: Path
+) -> None:
+    """A program that a shell script starts in the background ignores it at first."""
+    signal.signal(KILL_SIGNAL, before)
     stack = SlowStack(tmp_path)
     view = TerminalView()
     run = asyncio.create_task(_Run(stack, view, lambda: None).run())  # type: ignore[arg-type]
