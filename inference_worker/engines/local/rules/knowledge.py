@@ -154,6 +154,8 @@ def _person(found: re.Match[str], asked: str) -> str | None:
 
 
 def _place(found: re.Match[str], _asked: str) -> str | None:
+    if known := fact(f"where {found['word']}"):
+        return known
     before = "The " if found["article"] else ""
     verb = "are" if re.search(r"\bare\b", found[0]) else "is"
     return _first_of(found["word"], (EntryKind.PLACE, EntryKind.NAMED), before, verb=verb)

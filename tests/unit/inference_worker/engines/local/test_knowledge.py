@@ -60,6 +60,7 @@ KNOWN = {
         "Bill Gates is a United States computer entrepreneur whose software company made him the youngest"
         " multi-billionaire in the history of the United States."
     ),
+    "In which country is the Eiffel Tower?": "The Eiffel Tower is in Paris, in France.",
     "Where is Paris?": "Paris is the capital and largest city of France.",
     "what is china": "China is a communist nation that covers a vast territory in eastern Asia.",
     "What is china made of?": None,
@@ -153,7 +154,7 @@ CONVERSATIONS = (
             "The Eiffel Tower is a wrought iron tower 300 meters high that was constructed in Paris in 1889."
         ),
         "How tall is it?": "The Eiffel Tower is about 330 metres tall.",
-        "Where is it?": "The Eiffel Tower is in Paris.",
+        "Where is it?": "The Eiffel Tower is in Paris, in France.",
     },
 )
 
