@@ -105,7 +105,7 @@ def _results(found: re.Match[str], _: Situation) -> str | None:
 
 
 _CAPABILITIES = (
-    "I can talk with you, answer simple questions, calculate, convert units, and tell you the time and "
+    "I can talk with you, say what things and words mean, calculate, convert units, and tell you the time and "
     "the date."
 )
 _SIGHT = "I recognise everyday objects and read text in pictures."
