@@ -39,6 +39,12 @@ _REFERS = re.compile(
 )
 
 
+_OF_SPEAKERS = re.compile(
+    r"(?:can|could|do|does|did|will|would|should|may|is|are|am|have|has)\b.* (?:i|me|my|we|us|our|you|your)\b.*"
+)
+"""Asks for yes or no. The words that are left would be those of another question: "Could a whale eat me?"."""
+
+
 def key_of(text: str) -> frozenset[str]:
     """The words of `text`, in plain form, that carry its meaning, in the singular."""
     text = text if "people" in text else _ANYWHERE.sub(" ", text)
@@ -62,5 +68,9 @@ def _facts() -> dict[frozenset[str], str]:
 
 
 def fact(question: str) -> str | None:
-    """The answer to a question in plain form, unless it refers to what was said before."""
-    return None if _REFERS.search(question) else _facts().get(key_of(question))
+    """The answer to a question in plain form, unless it refers to the speakers or to what was said before."""
+    return (
+        None
+        if _REFERS.search(question) or _OF_SPEAKERS.fullmatch(question)
+        else _facts().get(key_of(question))
+    )

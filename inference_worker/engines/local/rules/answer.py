@@ -131,6 +131,9 @@ _ADVICE = re.compile(
 """After a trouble for which there is a rule: a small model's advice would be worse than none."""
 
 
+_GLAD = "I am glad."
+"""To "Wow" before a question."""
+
 _HESITATION = re.compile(
     r"(?:what|huh|again|sorry|pardon|oo+h|oh|a+h+|aha|ugh|(?:ha ?)+|h+m+|u+h+|u+m+|er+m*)"
 )
@@ -151,7 +154,7 @@ def _answer_all(parts: list[str], situation: Situation) -> str | None:
     if last == FAREWELL:
         return last
     before = (_ASKS_BACK.sub("", f" {text}").strip() for text in first if text != WELCOME)
-    return " ".join([*filter(None, before), last])
+    return " ".join([*(text for text in before if text not in ("", _GLAD)), last])
 
 
 _FILLERS = re.compile(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from antiphon.inference_worker.engines.local.reference.dictionary import EntryKind, dictionary
 from antiphon.inference_worker.engines.local.rules.follow_up import GO_ON
 from antiphon.inference_worker.engines.local.rules.situation import Answer, Situation
 from antiphon.inference_worker.engines.local.rules.stock import (
@@ -115,6 +116,27 @@ def _rows(answer: Answer | str, *patterns: str) -> list[tuple[str, Answer]]:
     return [(pattern, function) for pattern in patterns]
 
 
+_WORKS = re.compile(
+    r"\b(?:specialist|professional|craftsman|tradesman|artisan|practitioner|expert|scientist|engineer|educator|athlete"
+    r"|performer|artist|musician|officer|official|employed|licensed|trained|skilled|(?:who|that|whose) "
+    r"(?:job|work|occupation|repairs|installs|designs|sells|builds|writes|teaches|practices|works|drives|cooks|cares"
+    r"|operates|manages|makes (?!trouble)))\b"
+)
+"""In the definition of a job."""
+
+
+def _on_a_job(found: re.Match[str], _: Situation) -> str | None:
+    entry = dictionary().find(found["job"].split()[-1]).get(EntryKind.THING)
+    is_job = entry is not None and entry.form.islower() and _WORKS.search(entry.text)
+    return "That sounds interesting. What do you like about it?" if is_job else None
+
+
+def _on_a_journey(found: re.Match[str], _: Situation) -> str | None:
+    if EntryKind.PLACE not in dictionary().find(found["place"]):
+        return None
+    return "That sounds good. What are you going to do there?"
+
+
 _ROWS: tuple[tuple[str, Answer], ...] = (
     # How the user is
     *_rows(
@@ -187,6 +209,8 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
     ),
     *_rows(
         f"{_SORRY} How are you now?",
+        rf"(?:my|our) {_KIN} (?:is|are) (?:leaving|moving away|moving|going away)"
+        rf"(?: (?:to|from|for) [a-z' ]+?)?{_WHEN}",
         rf"(?:my|our) {_KIN} (?:has |just )*(?:left me|broke up with me|ran away|is gone){_WHEN}",
         rf"i {_OF_LATE}(?:lost|broke|missed) my {_SOMETHING}{_WHEN}",
         rf"i {_OF_LATE}(?:failed|was fired|got fired|got divorced)(?: [a-z' ]+?)?{_WHEN}",
@@ -214,7 +238,7 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
         "Good luck with that! How can I help you to prepare?",
         r"i (?:have to|must|need to|am going to|will) (?:give|hold|take|write|do|have|make|prepare|go to"
         rf"|pass) {_TEST}{_WHEN}",
-        rf"i have {_TEST}{_WHEN}",
+        rf"i have (?:got )?{_TEST}{_WHEN}(?: and i am {_VERY}(?:nervous|excited|scared|worried))?",
     ),
     *_rows(
         "All right. I cannot remind you, but I hope that your {thing} goes well.",
@@ -238,6 +262,15 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
         r"|writer|lawyer|scientist|musician|pilot|farmer|police ?(?:man|woman)|baker|pensioner)",
     ),
     *_rows(
+        _on_a_job,
+        rf"i (?:am|was|used to be|have been|worked as) an? (?P<job>[a-z' -]+?)(?: for [a-z0-9 ]+)?{_WHEN}"
+        r"(?: you know)?",
+    ),
+    *_rows(
+        _on_a_journey,
+        rf"i (?:am|will be) (?:going|moving|flying|travell?ing|driving) to (?P<place>[a-z' -]+?){_WHEN}",
+    ),
+    *_rows(
         "What do you like most about it there?",
         rf"i (?:am|come|am come|came|am coming|am calling) (?:originally )?from {_SOMETHING}|i (?:live"
         rf"|am living) in {_SOMETHING}{_WHEN}",
@@ -253,6 +286,18 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
         "All right. I am listening if you want to talk about something.",
         r"(?:maybe|perhaps|possibly|whatever|nothing|nah|meh|i guess)(?: (?:so|not|much|really|special|else))*",
     ),
+    *_rows(
+        "How about Luna, Milo, Bella or Charlie?",
+        r"(?:(?:can|could) you |please )*(?:(?:give|suggest|tell|find)(?: me)?|what (?:is|are|would be)|do you"
+        r" (?:know|have)|i need) (?:an?|some|any)?(?: good| nice| cute| funny)* ?name(?: is|s)? for (?:an?|my|the|our)"
+        r" (?:new |little |baby )*(?:dog|cat|puppy|kitten|pet|rabbit|hamster|bird|parrot|horse|fish)s?",
+    ),
+    *_rows(
+        "I liked talking with you, too.",
+        r"(?:it (?:was|is)|that was) (?:so |very |really )?(?:nice|good|great|lovely|fun) (?:talking|chatting"
+        r"|speaking|to talk|to chat|to speak) (?:to|with) you",
+    ),
+    *_rows("All right.", r"(?:please )?say nothing|(?:be|keep) (?:quiet|silent)"),
     # What the user likes and has
     *_rows(
         "Good choice. What do you like most about {thing}?",
@@ -306,6 +351,8 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
     ),
     *_rows(
         "Thank you, that is kind of you.",
+        r"you are (?:an? )?(?:real |total |absolute )?(?:lifesaver|life saver|star|angel|genius|hero|legend"
+        r"|gem|treasure)",
         r"i (?:really )?(?:love|like) you(?: too| so much| very much| a lot)*",
         r"you are (?:so |very |really |the |pretty )*(?:great|good|nice|funny|smart|clever|kind|sweet|cool"
         r"|amazing|awesome|best|helpful|cute|my friend)",

@@ -48,6 +48,15 @@ def _backwards(_: re.Match[str], situation: Situation) -> str | None:
     return ", ".join(reversed(situation.previous.rstrip(".").split(", "))) + "."
 
 
+def _only(found: re.Match[str], situation: Situation) -> str | None:
+    """The even or the odd ones of the numbers that were counted."""
+    if not re.fullmatch(r"-?\d+(?:, -?\d+)+\.", situation.previous):
+        return None
+    numbers = situation.previous.rstrip(".").split(", ")
+    odd = found["which"] == "odd"
+    return ", ".join(number for number in numbers if int(number) % 2 == odd) + "."
+
+
 def _echo(found: re.Match[str], _: Situation) -> str | None:
     words = found["words"]
     if words in COMMON_WORDS and "after me" not in found[0]:
@@ -123,6 +132,7 @@ TASK_ROWS: tuple[tuple[str, Answer], ...] = (
     (rf"{PLEASE}(?:say|recite|tell me|sing|what is)? ?the (?:alphabet|abc)s?",
      fixed("A, B, C, D, E, F, G, H, I, J, K, L, M, N, O, P, Q, R, S, T, U, V, W, X, Y, Z.")),
     (r"(?:now |and )*(?:count )?(?:it |that )?backwards?", _backwards),
+    (r"(?:now |and )*(?:say |count )?only (?:the )?(?P<which>even|odd)(?: (?:numbers|ones))?", _only),
     (rf"{PLEASE}say(?: the word)? (?P<words>[a-z'-]+)", _echo),
     (rf"{PLEASE}(?:say|repeat)(?: the word)? (?P<word>[a-z'-]+) (?P<count>\d{{1,2}}|twice)(?: times?)?",
      _say_often),

@@ -104,6 +104,10 @@ _CONVERT = re.compile(
     rf" is|how heavy is|how hot is|how cold is|how fast is|express)?\s*{_QUANTITY}"
     rf" (?:in|to|into|as|equals how many|is how many|are how many) (?:the )?({_NAME})"
 )
+_IF_I_HAVE = re.compile(
+    rf"(?:so )?(?:if|when) (?:i|you|we) (?:need|have|want|use|take|buy) {_QUANTITY}(?: of [a-z ]+?)?"
+    rf" how many ({_NAME})(?: is (?:that|it)| are (?:that|those)| do i need)?"
+)
 _HOW_MANY = re.compile(
     rf"(?:how many|how much|number of|what is the number of) ({_NAME})"
     rf"(?: is| are| in| does| do| make| makes| there| equal| equals| to| per| fit| go| into| of| that)*"
@@ -113,7 +117,7 @@ _HOW_MANY = re.compile(
 
 def answer_conversion(text: str) -> str | None:
     """The answer to a question for a conversion; `text` is lower case, with numbers in digits."""
-    if found := _CONVERT.fullmatch(text):
+    if found := _CONVERT.fullmatch(text) or _IF_I_HAVE.fullmatch(text):
         count, name, more, other, target = found.groups()
     elif found := _HOW_MANY.fullmatch(text):
         target, count, name, more, other = found.groups()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from antiphon.inference_worker.engines.local.rules.follow_up import is_passing
-from antiphon.inference_worker.engines.local.rules.situation import Answer, Situation
+from antiphon.inference_worker.engines.local.rules.situation import Answer, Situation, fixed
 from antiphon.inference_worker.engines.local.rules.text import COMMON_WORDS, plain
 
 _END = r"(?: (?:and|but|or|so|because) .*)?$"
@@ -174,7 +174,28 @@ def _quoted(said: tuple[str, ...]) -> str:
     return f'You said: "{said[0].strip()}"' if said else "You have not said anything yet."
 
 
+_THING_TO_KEEP = r"(?:number|word|name|date|code|address|colou?r|sentence|list)s?"
+_KEEPS = re.compile(
+    rf"(?:remember|keep in mind|memori[sz]e) (?:this|the|these|my|following|a)* *(?P<what>{_THING_TO_KEEP})"
+    r"[:,]? (?P<value>.+)",
+    re.IGNORECASE,
+)
+
+
+def _kept(found: re.Match[str], situation: Situation) -> str | None:
+    """What the user has asked to remember, in the user's words."""
+    for text in reversed(situation.said):
+        kept = _KEEPS.search(text)
+        if kept and kept["what"].rstrip("s").lower() == found["what"].rstrip("s"):
+            return f"You said: {kept['value'].strip(' .!')}."
+    return None
+
+
 USER_ROWS: tuple[tuple[str, Answer], ...] = (
+    (_KEEPS.pattern, fixed("I will remember it until this conversation ends.")),
+    (r"(?:now |so |and )*(?:what (?:was|were|is|are) (?:the|that|those|my)"
+     r"|do you (?:still )?remember (?:the|that|my)|tell me (?:the|that|my))"
+     rf" (?P<what>{_THING_TO_KEEP})(?: again)?(?: i (?:told|gave|said).*)?", _kept),
     (r"(?:what is|what was|do you (?:know|remember)) the name of my (?P<thing>[a-z]+)",
      lambda found, situation: _name_of(found["thing"], situation)),
     (r"(?:what is|what was|do you (?:know|remember)) my (?P<thing>[a-z]+)'s name",

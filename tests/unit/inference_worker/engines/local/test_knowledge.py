@@ -180,6 +180,7 @@ def test_what_a_fact_was_about_is_a_topic() -> None:
     said = ["What's the biggest animal in the world?", "Wow."]
     eats = "Blue whales eat tiny krill; other whales eat fish and squid."
     assert answer_knowledge("What does it eat?", said) == eats
+    assert answer_knowledge("Could it eat me?", said) is None
     died = "About 1,500 people died when the Titanic sank."
     assert answer_knowledge("How many people died?", ["When did the Titanic sink?"]) == died
     capital = "The capital of Mongolia is Ulaanbaatar."

@@ -694,6 +694,37 @@ CONVERSATIONS = {
         "Haha, okay. Wish me luck.": "Good luck!",
         "Mine's green.": "",
     },
+    "what to remember": {
+        "Remember this number: four, eight, one, five.": (
+            "I will remember it until this conversation ends."
+        ),
+        "What's two plus two?": "2 plus 2 is 4.",
+        "Now what was the number?": "You said: four, eight, one, five.",
+        "What was the word?": "",
+    },
+    "counting": {
+        "Count from ten down to one.": "10, 9, 8, 7, 6, 5, 4, 3, 2, 1.",
+        "Now only the even numbers.": "10, 8, 6, 4, 2.",
+        "If I need two hundred grams of butter, how many ounces?": (
+            "200 grams are about 7.05 ounces."
+        ),
+    },
+    "a life": {
+        "I used to be a school teacher, you know.": (
+            "That sounds interesting. What do you like about it?"
+        ),
+        "I'm a plumber.": "That sounds interesting. What do you like about it?",
+        "I'm an alcoholic.": "",
+        "I'm a Christian.": "",
+        "I'm going to Lisbon next week.": "That sounds good. What are you going to do there?",
+        "I've got a job interview tomorrow and I'm so nervous.": (
+            "Good luck with that! How can I help you to prepare?"
+        ),
+        "My best friend is moving away.": "I am sorry to hear that. How are you now?",
+        "Thanks, you're a lifesaver.": "Thank you, that is kind of you.",
+        "Can you give me some names for my kitten?": "How about Luna, Milo, Bella or Charlie?",
+        "It was nice talking to you.": "I liked talking with you, too.",
+    },
     "another place": {
         "What time is it in Tokyo when it's noon in London?": "Then it is 9:00 PM in Tokyo.",
         "What time is it in London when it is 3 am in Tokyo?": (
