@@ -14,6 +14,7 @@ from antiphon.inference_worker.engines.local.rules.dates import answer_date
 from antiphon.inference_worker.engines.local.rules.follow_up import proposed, whole_question
 from antiphon.inference_worker.engines.local.rules.knowledge import answer_knowledge
 from antiphon.inference_worker.engines.local.rules.last_rows import LAST_ROWS
+from antiphon.inference_worker.engines.local.rules.listening import listen
 from antiphon.inference_worker.engines.local.rules.quiz import answer_quiz, approved_in_quiz
 from antiphon.inference_worker.engines.local.rules.situation import Situation
 from antiphon.inference_worker.engines.local.rules.small_talk import SMALL_TALK
@@ -54,6 +55,7 @@ def answer(question: str, situation: Situation) -> str | None:
         or _answer_end(question, situation)
         or _answer_proposal(asked, situation)
         or _answer_fragment(question, situation)
+        or listen(question, situation)
     )
 
 

@@ -289,7 +289,8 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
     *_rows(
         "How about Luna, Milo, Bella or Charlie?",
         r"(?:(?:can|could) you |please )*(?:(?:give|suggest|tell|find)(?: me)?|what (?:is|are|would be)|do you"
-        r" (?:know|have)|i need) (?:an?|some|any)?(?: good| nice| cute| funny)* ?name(?: is|s)? for (?:an?|my|the|our)"
+        r" (?:know|have)|i need) (?:an?|some|any)?(?: good| nice| cute| funny)*"
+        r" ?name(?: is|s)? for (?:an?|my|the|our)"
         r" (?:new |little |baby )*(?:dog|cat|puppy|kitten|pet|rabbit|hamster|bird|parrot|horse|fish)s?",
     ),
     *_rows(

@@ -255,9 +255,7 @@ FOR_THE_MODEL = (
     "Write a poem about the weather.",
     "How is John?",
     "How do you write code?",
-    "I'm going to the dentist.",
     "I hate myself.",
-    "My nose is bleeding.",
     "I love him.",
     "I enjoy talking to you.",
     "Everything hurts.",
@@ -483,7 +481,7 @@ CONVERSATIONS = {
         "Can I talk to a real person?": "There is only me, a computer program.",
         "Is anyone else there?": "There is only me, a computer program.",
         "What language is this?": "Yes, I speak English.",
-        "I'm turning thirty.": "",
+        "I'm turning thirty.": "I see. Tell me more about it.",
         "How old am I?": "You said that you are 30.",
         "I'm going to bed.": "Sleep well!",
     },
@@ -651,7 +649,7 @@ CONVERSATIONS = {
     },
     "a name": {
         "Hey, you can call me Tom.": "Nice to meet you, Tom.",
-        "I'm from Portugal but I live in London.": "",
+        "I'm from Portugal but I live in London.": "I understand. Please go on.",
         "What did I say my name was?": "You said that your name is Tom.",
         "Where am I from?": "You said that you are from Portugal.",
     },
@@ -714,8 +712,8 @@ CONVERSATIONS = {
             "That sounds interesting. What do you like about it?"
         ),
         "I'm a plumber.": "That sounds interesting. What do you like about it?",
-        "I'm an alcoholic.": "",
-        "I'm a Christian.": "",
+        "I'm an alcoholic.": "Thank you for telling me. What else should I know?",
+        "I'm a Christian.": "I see. Tell me more about it.",
         "I'm going to Lisbon next week.": "That sounds good. What are you going to do there?",
         "I've got a job interview tomorrow and I'm so nervous.": (
             "Good luck with that! How can I help you to prepare?"
@@ -724,6 +722,21 @@ CONVERSATIONS = {
         "Thanks, you're a lifesaver.": "Thank you, that is kind of you.",
         "Can you give me some names for my kitten?": "How about Luna, Milo, Bella or Charlie?",
         "It was nice talking to you.": "I liked talking with you, too.",
+    },
+    "a loss": {
+        "My husband died last spring.": (
+            "I am very sorry about your husband. Do you want to tell me about your husband?"
+        ),
+        "We were married for fifty-one years.": "I understand. How did you feel about that?",
+        "He loved to dance.": "I see. Tell me more about it.",
+        "The evenings are the hardest.": "I understand. Please go on.",
+        "I need some help.": "Thank you for telling me. What else should I know?",
+        "No, I said fifteen.": "",
+        "I don't understand that.": "",
+    },
+    "a wish": {
+        "I need a gift for my dad.": "I see. How can I help you with that?",
+        "I want you to be a pirate.": "",
     },
     "another place": {
         "What time is it in Tokyo when it's noon in London?": "Then it is 9:00 PM in Tokyo.",
@@ -735,7 +748,7 @@ CONVERSATIONS = {
         "What's the weather?": "I have no access to the internet, so I do not know the weather.",
         "What about a poem?": "",
         "How cold is it in space?": "",
-        "I got a new disease.": "",
+        "I got a new disease.": "I see. What happened then?",
     },
     "few words": {
         "Hmm.": "Take your time.",

@@ -1,0 +1,65 @@
+"""Reactions to what users tell of their lives, if no other rule has one.
+
+A model of this size praises a loss and asks the bereaved for their son's name.
+"""
+
+import re
+
+from antiphon.inference_worker.engines.local.rules.situation import Situation
+from antiphon.inference_worker.engines.local.rules.text import ASKS, peeled, plain
+
+_TO_WHAT_IS = (
+    "I see. Tell me more about it.",
+    "I understand. Please go on.",
+    "Thank you for telling me. What else should I know?",
+)
+_TO_WHAT_WAS = (
+    "I see. What happened then?",
+    "I understand. How did you feel about that?",
+    "I see. Tell me more about it.",
+)
+_TO_WISHES = "I see. How can I help you with that?"
+REACTIONS = frozenset((*_TO_WHAT_IS, *_TO_WHAT_WAS, _TO_WISHES))
+
+_PERSONAL = re.compile(r"\b(?:i|me|my|mine|we|us|our)\b")
+_STATES = re.compile(
+    r"(?:i|we|he|she|they|it|there|my|our|his|her|their|mine|the|this|that|these|those|sometimes|yesterday|today"
+    r"|last)\b.+"
+)
+_PAST = re.compile(
+    r"\b(?!need|feed|bleed|speed|wed|bed|red)\w{2,}ed\b"
+    r"|\b(?:was|were|had|did|went|(?<!have )got|took|came|said|told|gave|made|saw|found|lost|left|broke"
+    r"|fell|met|bought|stole|fought|forgot|ate|drank|ran|sold|wrote|won|felt|thought)\b"
+)
+_WISHES = re.compile(r"(?:i|we) (?:need|want|would like|am trying|are trying|am looking for)\b.+")
+_FOR_THE_MODEL = re.compile(
+    r".*\b(?:i (?:want|need|would like) (?:you|to (?:know|hear|learn|ask|talk|see|play|stop|change))"
+    r"|i (?:think|mean|said|prefer)|(?:do|did|does) not (?:understand|know|get|hear|believe|want|like|think)"
+    r"|meant|asked|you|your|(?:have|got) to go|go now|(?:first|second|other|last) 1|not [a-z]+$)\b.*"
+)
+"""Questions, corrections and opinions in the form of a statement."""
+
+_LEAST_WORDS = 4
+
+
+def listen(question: str, situation: Situation) -> str | None:
+    """The reaction to statements about the user's life; None for everything else."""
+    if "?" in question or not situation.small_talk or situation.persona:
+        return None
+    text = plain(question)
+    if re.match(r"(?:no|nope|sorry)\b", text):
+        return None
+    *_, text = peeled(text)
+    if len(text.split()) < _LEAST_WORDS or ASKS.match(text) or not _STATES.fullmatch(text):
+        return None
+    goes_on = situation.previous in REACTIONS
+    if _FOR_THE_MODEL.fullmatch(text) or not (_PERSONAL.search(text) or goes_on):
+        return None
+    if _WISHES.fullmatch(text) and not goes_on:
+        return _TO_WISHES
+    reactions = _TO_WHAT_WAS if _PAST.search(text) else _TO_WHAT_IS
+    return next(
+        one
+        for turn in range(len(reactions))
+        if (one := reactions[(len(situation.said) + turn) % len(reactions)]) != situation.previous
+    )
