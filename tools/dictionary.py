@@ -109,7 +109,7 @@ def entries(synsets: Synsets, senses: Senses) -> Iterator[tuple[str, str, str, s
     for (word, part), offsets in senses.items():
         by_word[word][part] = [(synsets[part, offset], count) for offset, count in offsets]
     for word, parts in by_word.items():
-        if re.search(r"\d", word):
+        if re.search(r"\d|^capital of ", word):
             continue
         yield from _nouns(word, parts.get("n", []))
         yield from _meaning(word, parts)

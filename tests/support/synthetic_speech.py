@@ -21,6 +21,8 @@ ITALY = "What is the capital of Italy?"
 GERMANY = "What is the capital of Germany?"
 JAPAN = "What is the capital of Japan?"
 """The recogniser understands these at every frame offset; it does not understand France and others."""
+PERSONA = "Your name is Ann. Be brief."
+"""A system prompt. An assistant with another name looks nothing up, so the language model answers."""
 STEADY = DuplexConfig(force_listen_count=0, temperature=0.0, voice=ESPEAK)
 MAX_UNITS = 40
 

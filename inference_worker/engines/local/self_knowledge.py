@@ -13,6 +13,8 @@ from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.rules import chinese
 from antiphon.inference_worker.engines.local.rules.answer import ENGLISH_ONLY, answer
 from antiphon.inference_worker.engines.local.rules.dates import spoken_date
+from antiphon.inference_worker.engines.local.rules.knowledge import is_unknown
+from antiphon.inference_worker.engines.local.rules.listening import REACTIONS
 from antiphon.inference_worker.engines.local.rules.manner import USUAL, Manner, manner_of
 from antiphon.inference_worker.engines.local.rules.situation import (
     CANNOT_SEE,
@@ -115,6 +117,8 @@ class SelfKnowledge:
         if self._chinese:
             return chinese.answer(last["content"], situation) or not_understood
         text = answer(last["content"], situation)
+        if not_understood and text and (text in REACTIONS or is_unknown(text)):
+            return not_understood  # these take any words
         if text == ENGLISH_ONLY and self._options.model_path is not None:
             return not_understood  # a larger model may know the language
         if text is None:

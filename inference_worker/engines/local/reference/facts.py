@@ -40,14 +40,17 @@ _REFERS = re.compile(
 
 
 _OF_SPEAKERS = re.compile(
-    r"(?:can|could|do|does|did|will|would|should|may|is|are|am|have|has)\b.* (?:i|me|my|we|us|our|you|your)\b.*"
+    r"(?:i|we|my|our|you|your|call|it|that|this)\b.*"
+    r"|(?:can|could|do|does|did|will|would|should|may|is|are|am|have|has)\b"
+    r".* (?:i|me|my|we|us|our|you|your)\b.*"
 )
-"""Asks for yes or no. The words that are left would be those of another question: "Could a whale eat me?"."""
+"""The words that are left would be those of another question: "Could a whale eat me?", "I have burnout"."""
 
 
 def key_of(text: str) -> frozenset[str]:
     """The words of `text`, in plain form, that carry its meaning, in the singular."""
     text = text if "people" in text else _ANYWHERE.sub(" ", text)
+    text = text.replace(" city ", " ") if "capital" in text else text
     words = text.replace("'s", "").replace("-", " ").split()
     kept = (singular(word) for word in words if word not in _FUNCTION_WORDS)
     key = frozenset(_SAME.get(word, word) for word in kept)

@@ -99,7 +99,8 @@ def _continued(text: str, asked: str) -> str:
     if _NO_OTHER.fullmatch(other):
         return text
     if _NUMBER.fullmatch(number := with_digits(other.lower())):
-        other, asked = number, with_digits(asked.lower())
+        other = number
+        asked = asked if re.search(r"\d", asked) else with_digits(asked.lower())
     preposition = found["preposition"] or ""
     if preposition in ("until", "till") and (end := re.search(rf"\b{preposition} [^.?!]+", asked)):
         return f"{asked[: end.start()]}{preposition} {other}{asked[end.end() :]}"

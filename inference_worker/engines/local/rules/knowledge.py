@@ -12,8 +12,10 @@ from antiphon.inference_worker.engines.local.reference.words import (
     singular,
     with_article,
 )
-from antiphon.inference_worker.engines.local.rules.follow_up import is_passing
+from antiphon.inference_worker.engines.local.rules.follow_up import is_passing, proposed
 from antiphon.inference_worker.engines.local.rules.text import COMMON_WORDS, peeled, plain
+
+_UNKNOWN = "Sorry, I do not know"
 
 _SENTENCES = re.compile(r"(?<=[.!?])\s+")
 
@@ -30,12 +32,19 @@ def answer_knowledge(question: str, earlier: Sequence[str] = ()) -> str | None:
     return next(filter(None, (_answered(form, said) for form in forms)), None)
 
 
+def is_unknown(answer: str) -> bool:
+    """Whether `answer` says that a word is in no dictionary."""
+    return answer.startswith((f"{_UNKNOWN} what ", f"{_UNKNOWN} who "))
+
+
 def has_topic(earlier: Sequence[str]) -> bool:
     """Whether one of the last turns asked what something is, so that "it" may mean that."""
     return any(map(_topic, earlier[-_TURNS:]))
 
 
 def _answered(asked: str, said: str) -> str | None:
+    if (other := proposed(asked)) and " of " not in other:
+        return None  # "And ethereum?" after its price
     forms = list(peeled(plain(asked)))
     known = next(filter(None, map(fact, forms)), None)
     return known or next(filter(None, (_looked_up(form, asked, said) for form in forms)), None)
@@ -139,7 +148,7 @@ def _thing(found: re.Match[str], asked: str) -> str | None:
     if EntryKind.QUALITY in entries and not is_name:
         return None  # "What is wrong?"
     if not entries and _LONG_WORD.fullmatch(word):  # a small model would invent it
-        return f"Sorry, I do not know what {_as_written(word, asked)} is."
+        return f"{_UNKNOWN} what {_as_written(word, asked)} is."
     return _first_of(word, (*_NAMES, *_THINGS) if is_name else (*_THINGS, *_NAMES))
 
 
@@ -150,7 +159,7 @@ def _person(found: re.Match[str], asked: str) -> str | None:
         return said
     named = [name for name in word.split() if _has_capital(name, asked)]
     unknown = len(named) == len(word.split()) and not dictionary().find(word)
-    return f"I do not know who {_as_written(word, asked)} {verb}." if unknown else None
+    return f"{_UNKNOWN} who {_as_written(word, asked)} {verb}." if unknown else None
 
 
 def _place(found: re.Match[str], _asked: str) -> str | None:

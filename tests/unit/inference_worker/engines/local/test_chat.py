@@ -27,7 +27,7 @@ from antiphon.shared_schemas.content import (
 from antiphon.shared_schemas.unit_result import TokenUsage
 from support.pictures import photograph, sign
 from support.speech import share_recognised, transcribe
-from support.synthetic_speech import GERMANY, ITALY, JAPAN, spoken
+from support.synthetic_speech import GERMANY, ITALY, JAPAN, PERSONA, spoken
 from support.video_files import video
 
 pytestmark = pytest.mark.speech
@@ -57,6 +57,7 @@ def text_of(deltas: list[Delta]) -> str:
 
 def test_the_answer_follows_from_the_history(view: LocalChatView) -> None:
     history = [
+        ConversationMessage(Role.SYSTEM, (TextPart(PERSONA),)),
         asks(TextPart(ITALY)),
         ConversationMessage(Role.ASSISTANT, (TextPart("The capital of Italy is Rome."),)),
         asks(TextPart("And what about Germany?")),
@@ -223,7 +224,9 @@ def test_an_answer_is_as_long_as_the_client_wants(local_engine: LocalProcessor) 
     for penalty in (0.1, 5.0):
         view = local_engine.set_chat_mode()
         generation = GenerationConfig(temperature=0.0, max_new_tokens=80, length_penalty=penalty)
-        view.prefill([asks(TextPart("Who was Mozart?"))], options(generation=generation))
+        named = ConversationMessage(Role.SYSTEM, (TextPart(PERSONA),))
+        asked = [named, asks(TextPart("Who was Mozart?"))]
+        view.prefill(asked, options(generation=generation))
         lengths.append(len(list(view.generate())))
         view.cleanup()
     assert lengths[0] < lengths[1] <= 80

@@ -48,6 +48,7 @@ from support.pictures import photograph
 from support.synthetic_speech import (
     GERMANY,
     JAPAN,
+    PERSONA,
     STEADY,
     ask_until_speech,
     audio_of,
@@ -122,6 +123,7 @@ def test_speech_in_another_language_is_not_answered_by_the_language_model(
 def test_a_spoken_question_gets_a_spoken_answer_that_says_its_text(
     local_engine: LocalProcessor, view: LocalDuplexView
 ) -> None:
+    view.prepare(PERSONA, STEADY)
     view.take_usage()
     results = converse(view, JAPAN)
     usage = view.take_usage()
@@ -156,6 +158,7 @@ def test_the_end_of_the_answer_to_a_goodbye_is_marked_on_request(
 
 
 def test_results_account_for_the_work(view: LocalDuplexView) -> None:
+    view.prepare(PERSONA, STEADY)
     results = converse(view, JAPAN)
     assert [result.current_time for result in results] == [
         1000 * (number + 1) for number in range(len(results))

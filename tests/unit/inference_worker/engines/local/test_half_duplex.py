@@ -30,13 +30,14 @@ from antiphon.shared_schemas.content import (
 )
 from support.pictures import photograph
 from support.speech import share_recognised, transcribe
-from support.synthetic_speech import ITALY, silence, spoken
+from support.synthetic_speech import ITALY, PERSONA, silence, spoken
 
 pytestmark = pytest.mark.speech
 
 AND_GERMANY = "And what about Germany?"
 STORY = "Tell me a long story about a cat."
 SYSTEM = ConversationMessage(Role.SYSTEM, (TextPart("You are a helpful assistant."),))
+NAMED = ConversationMessage(Role.SYSTEM, (TextPart(PERSONA),))
 
 
 def config(*, speak: bool = True, tokens: int = 60) -> HalfDuplexConfig:
@@ -69,7 +70,7 @@ def text_of(deltas: list[Delta]) -> str:
 
 
 def test_two_spoken_turns_of_which_the_second_needs_the_first(view: LocalHalfDuplexView) -> None:
-    prompt = view.prepare(SYSTEM, config())
+    prompt = view.prepare(NAMED, config())
     first = answer(view, ITALY)
     assert "Rome" in text_of(first)
     assert "Italy" in view.memo()["user"]
@@ -122,6 +123,7 @@ def test_a_greeting_is_spoken_and_remembered(sessions: list[LocalHalfDuplexView]
 
 
 def test_without_speech_the_text_arrives_word_by_word(view: LocalHalfDuplexView) -> None:
+    view.prepare(NAMED, config(speak=False))
     deltas = answer(view, ITALY)
     assert len(deltas) > 4
     assert [delta.text.count(" ") for delta in deltas] == [0] + [1] * (len(deltas) - 1)

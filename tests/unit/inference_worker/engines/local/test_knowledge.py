@@ -104,11 +104,13 @@ NOT_LOOKED_UP = (
     "What are you?",
     "Where is my phone?",
     "How is gravity made?",
+    "I have burnout.",
+    "And ethereum?",
 )
 
 UNKNOWN = {
     "What is flumsel?": "Sorry, I do not know what flumsel is.",
-    "Who was Hedy Xanderbom?": "I do not know who Hedy Xanderbom was.",
+    "Who was Hedy Xanderbom?": "Sorry, I do not know who Hedy Xanderbom was.",
 }
 
 

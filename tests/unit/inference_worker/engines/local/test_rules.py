@@ -265,7 +265,6 @@ FOR_THE_MODEL = (
     "Is my job secure?",
     "Remind me what day it is.",
     "Order these numbers: 3, 1, 2",
-    "What is 9/11?",
     "I want to play the piano.",
     "If I have 20 dollars and buy 3 apples for 2 dollars each, how much money do I have left?",
     "17 sheep and all but 9 die, how many are left?",
