@@ -20,11 +20,9 @@ _FUNCTION_WORDS = frozenset(_UNIMPORTANT.split())
 _SAME = {
     "largest": "biggest", "highest": "tallest", "quickest": "fastest", "film": "movie",
     "author": "wrote", "writer": "wrote", "written": "wrote",
-    "painter": "painted", "inventor": "invented", "discoverer": "discovered", "planet's": "planet",
+    "painter": "painted", "inventor": "invented", "discoverer": "discovered",
     "metre": "meter", "colour": "color", "centre": "center", "kilometre": "kilometer",
 }  # fmt: skip
-
-
 _MADE = frozenset(("wrote", "painted", "invented", "discovered", "composed"))
 _ANYWHERE = re.compile(
     r"\b(?:on (?:planet )?earth|(?:in|of) (?:all )?(?:of )?the (?:whole |entire )?world|the world's)\b"
@@ -32,13 +30,10 @@ _ANYWHERE = re.compile(
 )
 """What adds nothing to a question for the largest or the first."""
 
-
 _REFERS = re.compile(
     r"\b(?:this|that|it(?! take| call| windy| rain| snow| from | to )"
     r"|(?<!is )(?<!are )(?<!was )(?<!were )there)\b"
 )
-
-
 _OF_SPEAKERS = re.compile(
     r"(?:i|we|my|our|you|your|call|it|that|this)\b.*"
     r"|(?:can|could|do|does|did|will|would|should|may|is|are|am|have|has)\b"

@@ -18,8 +18,8 @@ _ENDINGS = (
     (re.compile(r"(?<=[^siu])s$"), ""),
 )
 _BEGINS_ITSELF = re.compile(
-    r"(?:an?|the|any|one|some|someone|something|somebody|anything|everything|everybody|everyone|nothing|most|all|two|three|several|either|each|both|that|those|such|whatever"
-    r"|his|her|its|their|what)\b"
+    r"(?:an?|the|any|one|some|someone|something|somebody|anything|everything|everybody|everyone"
+    r"|nothing|most|all|two|three|several|either|each|both|that|those|such|whatever|his|her|its|their|what)\b"
 )
 _ONLY_ONE = re.compile(
     r"(?:\d+(?:st|nd|rd|th)|first|second|third|last|only|(?:most|capital|largest) (?=\w+)(?!letter)"

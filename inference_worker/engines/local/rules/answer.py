@@ -92,8 +92,10 @@ _ASKS_LAST = re.compile(r"[.!] [^.!]+\?$")
 
 
 def _looked_up(question: str, situation: Situation) -> str | None:
-    """A larger model knows more than the dictionary."""
-    if not situation.small_talk or situation.persona:
+    """A larger model knows more than the dictionary. A single word may be the answer to a question."""
+    replies = situation.previous.endswith("?") and not _OFFERS.search(situation.previous)
+    asks = "?" in question or any(map(ASKS.match, peeled(plain(question))))
+    if not situation.small_talk or situation.persona or (replies and not asks):
         return None
     return answer_knowledge(question, situation.said)
 

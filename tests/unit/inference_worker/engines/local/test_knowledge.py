@@ -208,6 +208,14 @@ def test_every_key_of_the_facts_is_in_plain_form_and_means_one_fact() -> None:
             assert found.setdefault(key_of(key), number) == number, line
 
 
+def test_a_word_that_answers_a_question_is_not_looked_up() -> None:
+    sushi = "Sushi is vinegared rice with fish or vegetables, often rolled in seaweed."
+    assert answer("Sushi.", replace(NOW, previous="Hello! How can I help you?")) == sushi
+    asked = replace(NOW, previous="What kind of food do you like?")
+    assert answer("Sushi.", asked) is None
+    assert answer("What is sushi?", asked) == sushi
+
+
 def test_other_models_and_other_persons_answer_themselves() -> None:
     assert answer("What is a comet?", replace(NOW, small_talk=False)) is None
     assert answer("What is a comet?", replace(NOW, persona=True)) is None
