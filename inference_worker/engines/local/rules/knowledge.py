@@ -81,14 +81,16 @@ _SUBJECT = re.compile(
 
 
 def _topic(text: str) -> str:
-    """What the last sentence of `text` asks to look up, as it is written there or in the fact."""
+    """What the last sentence of `text` asks for and is looked up, as it is written there or in the fact."""
     *_, asked = _SENTENCES.split(text)
     for form in peeled(plain(asked)):
         if (known := fact(form)) and (subject := _SUBJECT.match(known)):
             return subject[0].strip()
-        for pattern, _ in _ROWS:
+        for pattern, answer in _ROWS:
             found = pattern.fullmatch(form)
-            if found and not _is_common(found["word"]) and not _PRONOUN.search(found["word"]):
+            if found is None or _is_common(found["word"]) or _PRONOUN.search(found["word"]):
+                continue
+            if answer(found, asked):  # "the weather" is no topic
                 topic = (found.groupdict().get("article") or "") + found["word"]
                 return _as_written(topic, asked)
     return ""

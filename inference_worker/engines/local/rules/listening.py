@@ -1,11 +1,13 @@
 """Reactions to what users tell of their lives, if no other rule has one.
 
-A model of this size praises a loss and asks the bereaved for their son's name.
+A model of this size praises a loss and asks the bereaved for their son's name. What may be dangerous gets
+whom to call, rather once too often.
 """
 
 import re
 
 from antiphon.inference_worker.engines.local.rules.situation import Situation
+from antiphon.inference_worker.engines.local.rules.table import CRISIS
 from antiphon.inference_worker.engines.local.rules.text import ASKS, peeled, plain
 
 _TO_WHAT_IS = (
@@ -20,6 +22,29 @@ _TO_WHAT_WAS = (
 )
 _TO_WISHES = "I see. How can I help you with that?"
 REACTIONS = frozenset((*_TO_WHAT_IS, *_TO_WHAT_WAS, _TO_WISHES))
+
+DANGER = "That sounds serious. If anybody is in danger, call the emergency number now. I am only a program."
+_SORRY = "I am very sorry to hear that. Do you want to talk about it?"
+
+_DESPAIRS = re.compile(
+    r".*\b(?:end(?:ing)? it all|want to be here any ?more|hate my life|(?:cut|cutting) myself|self harm"
+    r"|(?:no reason|nothing left) to live(?: for)?|better off dead|cannot go on(?: any ?more| like this)?)\b.*"
+)
+_IS_IN_DANGER = re.compile(
+    r"(?!.*\b(?:movie|film|book|game|story|series|show|dream(?:ed|t)?|song|news|play(?:ed|ing)?"
+    r"|killing (?:me|it|time)|nose)\b)(?=.*\b(?:i|me|my|we|us|our|someone|somebody|there)\b)"
+    r".*\b(?:kill(?:s|ed|ing)?|murder(?:s|ed|er)?|rap(?:e|ed|ing)|abus(?:e|es|ed|ing|ive)|guns?|bombs?|weapons?"
+    r"|(?:hits?|beats?|hurts?|punch(?:es|ed)|chok(?:es|ed)|stab(?:s|bed)|shot|threaten(?:s|ed)|attack(?:s|ed)|stalk(?:s|ed)"
+    r"|following) (?:me|us|him|them|my|our|his)"
+    r"|(?:am|is|are|was|were) (?:being )?(?:attacked|threatened|stalked|followed|beaten|stabbed|shot)"
+    r"|with a knife|on fire|(?:drank|swallowed|mixed) (?:\w+ )*bleach|poisoned|overdos(?:e|ed)|pills|tablets"
+    r"|swallow(?:s|ed)|(?:cannot|not) (?:breathe|breathing|get up|wake up)|unconscious|fainted|passed out"
+    r"|bleed(?:s|ing)?|(?:car|bike|bad|traffic) accident|broke into|intruder|burglar|drown(?:s|ed|ing)?)\b.*"
+)
+_IS_ILL = re.compile(
+    r"(?:i|he|she|my [a-z]+)(?: just)? (?:have|has|was diagnosed with|am diagnosed with) .*"
+    r"\b(?:cancer|dementia|alzheimer|leuk(?:a)?emia|tumou?r|hiv|aids|depression|parkinson)\b.*"
+)
 
 _PERSONAL = re.compile(r"\b(?:i|me|my|mine|we|us|our)\b")
 _STATES = re.compile(
@@ -44,9 +69,15 @@ _LEAST_WORDS = 4
 
 def listen(question: str, situation: Situation) -> str | None:
     """The reaction to statements about the user's life; None for everything else."""
-    if "?" in question or not situation.small_talk or situation.persona:
+    if "?" in question or not situation.small_talk:
         return None
     text = plain(question)
+    serious = ((_DESPAIRS, CRISIS), (_IS_IN_DANGER, DANGER), (_IS_ILL, _SORRY))
+    for pattern, reaction in serious if not ASKS.match(text) else ():
+        if pattern.fullmatch(text):
+            return reaction
+    if situation.persona:
+        return None
     if re.match(r"(?:no|nope|sorry)\b", text):
         return None
     *_, text = peeled(text)
