@@ -1,70 +1,85 @@
-"""A WebSocket to a server, whose connection is cut if the other side does not answer."""
+"""A WebSocket to a server, for code that blocks."""
 
-import os
-import socket
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from threading import Timer
+import asyncio
+import queue
+from contextlib import ExitStack
 from typing import Any
 from urllib.parse import urlsplit
 
-from websockets.exceptions import InvalidHandshake, InvalidMessage
-from websockets.sync.client import ClientConnection, connect
+from anyio.from_thread import start_blocking_portal
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage
 
 from antiphon.inference_worker.engines.backend.server import ServerAccess
 
 CONNECT_TIMEOUT_S = 10.0
-CONNECT_FAILURES = (OSError, TimeoutError, InvalidHandshake, InvalidMessage)
+CONNECT_FAILURES = (OSError, TimeoutError, InvalidHandshake, InvalidMessage, ValueError)
+"""`websockets` raises ValueError for a redirect to another server."""
 
 
 class ServerSocket:
-    """`connection` is open until `close`."""
+    """Is open until `close`. Any thread can use it.
+
+    An event loop in a thread of its own does all input and output: OpenSSL does not allow two threads to
+    read and write at once, and the library's client for threads, which does that, hangs at times.
+    """
 
     def __init__(self, access: ServerAccess, path: str, **settings: Any) -> None:
-        """Raises CONNECT_FAILURES."""
-        self._resources = ExitStack()
-        url = urlsplit(access.address)
-        port = url.port or (443 if url.scheme == "https" else 80)
-        line = socket.create_connection((url.hostname or "", port), CONNECT_TIMEOUT_S)
-        with _cut_after(CONNECT_TIMEOUT_S, line.fileno()):
-            opened = connect(
-                access.websocket_url(path),
-                sock=line,
-                additional_headers=access.headers,
-                open_timeout=2 * CONNECT_TIMEOUT_S,  # the line is cut before
-                max_size=None,
-                compression=None,
-                proxy=None,
-                **settings,
-            )
-            self.connection: ClientConnection = self._resources.enter_context(opened)
+        """`settings` are those of `websockets`. Raises CONNECT_FAILURES."""
+        # A call to the loop costs ten times what a queue does, and callers ask ten times a second.
+        self._messages: queue.SimpleQueue[str | bytes | ConnectionClosed] = queue.SimpleQueue()
+        with ExitStack() as resources:
+            self._portal = resources.enter_context(start_blocking_portal(name="backend-websocket"))
+            self._connection = self._portal.call(_opened, access, path, settings)
+            self._portal.start_task_soon(self._receive)
+            self._resources = resources.pop_all()
+
+    def send(self, message: str) -> None:
+        """Raises ConnectionClosed; RuntimeError after `close`."""
+        self._portal.call(self._connection.send, message)
+
+    def recv(self, timeout_s: float) -> str | bytes:
+        """The oldest message that was not returned yet. Raises ConnectionClosed, TimeoutError."""
+        try:
+            message = self._messages.get(timeout=timeout_s)
+        except queue.Empty:
+            raise TimeoutError from None
+        if isinstance(message, ConnectionClosed):
+            self._messages.put(message)  # for the next call
+            raise message
+        return message
 
     def close(self, timeout_s: float) -> None:
-        line = self.connection.socket.fileno()
-        if line < 0:  # it is closed
-            self._resources.close()
-            return
-        with suppress(OSError, TimeoutError), _cut_after(timeout_s, line):
-            self._resources.close()
+        """Cut the connection if the server has not closed its side after `timeout_s`."""
+        with self._resources:
+            self._portal.call(self._close, timeout_s)
+
+    async def _receive(self) -> None:
+        try:
+            while True:
+                self._messages.put(await self._connection.recv())
+        except ConnectionClosed as closed:
+            self._messages.put(closed)
+
+    async def _close(self, timeout_s: float) -> None:
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._connection.close()
+        except TimeoutError:
+            self._connection.transport.abort()
 
 
-@contextmanager
-def _cut_after(timeout_s: float, descriptor: int) -> Iterator[None]:
-    """Shut the TCP connection down if the block takes longer.
-
-    A thread of the library that reads from TLS ends only then, and the library waits for it.
-    """
-    line = socket.socket(fileno=os.dup(descriptor))
-    timer = Timer(timeout_s, _cut, (line,))
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        line.close()
-
-
-def _cut(line: socket.socket) -> None:
-    with suppress(OSError):  # it is not connected any more
-        line.shutdown(socket.SHUT_RDWR)
+async def _opened(access: ServerAccess, path: str, settings: dict[str, Any]) -> ClientConnection:
+    url = urlsplit(access.address)
+    return await connect(
+        access.websocket_url(path),
+        # Named here, no redirect leads to another server: it would get the headers, and they may hold keys.
+        host=url.hostname,
+        port=url.port or (443 if url.scheme == "https" else 80),
+        additional_headers=access.headers,
+        open_timeout=CONNECT_TIMEOUT_S,
+        max_size=None,
+        compression=None,
+        proxy=None,
+        **settings,
+    )

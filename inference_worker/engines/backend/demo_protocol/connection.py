@@ -136,14 +136,14 @@ class BackendConnection:
         return EngineLost(f"{text}; please start a new conversation")
 
     def _send(self, message: dict[str, Any]) -> None:
-        self._socket.connection.send(orjson.dumps(message).decode())
+        self._socket.send(orjson.dumps(message).decode())
 
     def _receive(self, timeout_s: float) -> BackendEvent | None:
         by = time.monotonic() + timeout_s
         while not self._stopped():
             left_s = by - time.monotonic()
             try:
-                raw = self._socket.connection.recv(timeout=max(0.0, min(left_s, _WAKE_S)))
+                raw = self._socket.recv(max(0.0, min(left_s, _WAKE_S)))
             except TimeoutError:
                 if left_s <= _WAKE_S:
                     return None

@@ -10,7 +10,6 @@ from typing import Any
 import orjson
 import structlog
 from websockets.exceptions import ConnectionClosed, InvalidStatus
-from websockets.sync.client import ClientConnection
 
 from antiphon.inference_worker.engines.backend.server import (
     ServerAccess,
@@ -139,7 +138,7 @@ class OmniSession:
     def close(self) -> str:
         """End the session, and wait until its place is free. Returns a problem; empty if there is none."""
         self._closed.set()
-        problem = self._end(self._socket.connection) if self._socket and self._id else ""
+        problem = self._end(self._socket) if self._socket and self._id else ""
         self._disconnect()
         return problem
 
@@ -148,12 +147,12 @@ class OmniSession:
         if socket is not None:
             socket.close(_CUT_AFTER_S)
 
-    def _end(self, socket: ClientConnection) -> str:
+    def _end(self, socket: ServerSocket) -> str:
         by = time.monotonic() + _CLOSE_TIMEOUT_S
         try:
             socket.send(orjson.dumps({"type": "session.close"}).decode())
             while True:
-                raw = socket.recv(timeout=max(0.0, by - time.monotonic()))
+                raw = socket.recv(max(0.0, by - time.monotonic()))
                 with suppress(UnreadableOmniEvent):
                     if read_event(raw).kind in _ENDS:
                         return ""
@@ -210,7 +209,7 @@ class OmniSession:
         """None for a message that is not used. Raises TimeoutError, ConnectionClosed."""
         assert self._socket is not None, "the session is open"
         try:
-            event = read_event(self._socket.connection.recv(timeout=timeout_s))
+            event = read_event(self._socket.recv(timeout_s))
         except UnreadableOmniEvent as error:
             log.warning("backend_message_unreadable", error=str(error))
             return None
@@ -238,7 +237,7 @@ class OmniSession:
 
     def _transmit(self, message: dict[str, Any]) -> None:
         assert self._socket is not None, "the session is open"
-        self._socket.connection.send(orjson.dumps(message).decode())
+        self._socket.send(orjson.dumps(message).decode())
 
     def _resume(self, lost: ConnectionClosed) -> None:
         """Connect again. Raises SessionLost."""
@@ -286,5 +285,6 @@ class OmniSession:
     def _beat(self) -> None:
         while not self._closed.wait(_HEARTBEAT_S):
             if (socket := self._socket) is not None:
-                with suppress(ConnectionClosed, OSError):  # the thread that receives resumes
-                    socket.connection.send('{"type":"session.heartbeat"}')
+                # The thread that receives resumes; it may have closed this socket.
+                with suppress(ConnectionClosed, RuntimeError):
+                    socket.send('{"type":"session.heartbeat"}')

@@ -1,16 +1,22 @@
-"""A server that accepts a connection and then says nothing, with and without TLS."""
+"""Connections to servers, with and without TLS: who reads and writes, how they end, what is refused."""
 
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
+from fastapi import FastAPI, WebSocket
+from websockets.exceptions import ConnectionClosed
 
 from antiphon.inference_worker.engines.backend import websocket
 from antiphon.inference_worker.engines.backend.server import ServerAccess
+from support.served_app import served
 from support.tls import TestAuthority
 
 
@@ -58,3 +64,97 @@ def test_a_server_that_never_answers_is_given_up(
     for thread in started:
         thread.join(10)
     assert not any(thread.is_alive() for thread in started)
+
+
+@contextmanager
+def echo_server(authority: TestAuthority | None) -> Iterator[str]:
+    """Sends back what arrives; ends the connection after `bye`."""
+    app = FastAPI()
+
+    @app.websocket("/echo")
+    async def echo(connection: WebSocket) -> None:
+        await connection.accept()
+        while (text := await connection.receive_text()) != "bye":
+            await connection.send_text(text)
+        await connection.close(1001, "as asked")
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    address = f"127.0.0.1:{listener.getsockname()[1]}"
+    if authority is None:
+        with served(app, listener):
+            yield f"http://{address}"
+        return
+    files = str(authority.server_certificate), str(authority.server_key)
+    with served(app, listener, certificate=files):
+        yield f"https://{address}"
+
+
+def test_one_thread_reads_and_writes_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two at once damage what OpenSSL knows of the connection: one of 500 never opened."""
+    authority = TestAuthority(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.ca))
+    users: dict[int, set[int]] = defaultdict(set)
+
+    def noted(step: Callable[..., Any]) -> Callable[..., Any]:
+        def call(line: object, *values: object) -> object:
+            users[id(line)].add(threading.get_ident())
+            return step(line, *values)
+
+        return call
+
+    for kind in (ssl.SSLObject, ssl.SSLSocket):
+        for name in ("read", "write"):
+            monkeypatch.setattr(kind, name, noted(getattr(kind, name)))
+    with echo_server(authority) as address:
+        connection = websocket.ServerSocket(ServerAccess(address), "/echo")
+        connection.send("well")
+        assert connection.recv(10) == "well"
+        connection.close(10)
+    assert len(users) == 2  # the client's end and the server's
+    assert [len(threads) for threads in users.values()] == [1, 1]
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_all_messages_arrive_before_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, tls: bool
+) -> None:
+    authority = TestAuthority(tmp_path) if tls else None
+    if authority is not None:
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority.ca))
+    with echo_server(authority) as address:
+        connection = websocket.ServerSocket(ServerAccess(address), "/echo")
+        with pytest.raises(TimeoutError):
+            connection.recv(0)
+        for text in ("one", "two", "bye"):
+            connection.send(text)
+        assert [connection.recv(10) for _ in range(2)] == ["one", "two"]
+        for _ in range(2):
+            with pytest.raises(ConnectionClosed, match="as asked"):
+                connection.recv(10)
+        with pytest.raises(ConnectionClosed, match="as asked"):
+            connection.send("more")
+        connection.close(10)
+        with pytest.raises(RuntimeError):
+            connection.send("more")
+
+
+def test_a_redirect_to_another_server_is_not_followed() -> None:
+    """It would get the headers, and they may hold keys."""
+
+    class Redirects(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self.send_response(302)
+            self.send_header("Location", "ws://127.0.0.2:1/echo")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Nothing on stderr."""
+
+    with HTTPServer(("127.0.0.1", 0), Redirects) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        access = ServerAccess(f"http://127.0.0.1:{server.server_port}", {"X-Key": "secret"})
+        with pytest.raises(websocket.CONNECT_FAILURES, match="cross-origin redirect"):
+            websocket.ServerSocket(access, "/")
