@@ -21,7 +21,7 @@ _SAME = {
     "largest": "biggest", "highest": "tallest", "quickest": "fastest", "film": "movie",
     "author": "wrote", "writer": "wrote", "written": "wrote",
     "painter": "painted", "inventor": "invented", "discoverer": "discovered",
-    "metre": "meter", "colour": "color", "centre": "center", "kilometre": "kilometer",
+    "zero": "0", "metre": "meter", "colour": "color", "centre": "center", "kilometre": "kilometer",
 }  # fmt: skip
 _MADE = frozenset(("wrote", "painted", "invented", "discovered", "composed"))
 _ANYWHERE = re.compile(
@@ -40,6 +40,13 @@ _OF_SPEAKERS = re.compile(
     r".* (?:i|me|my|we|us|our|you|your)\b.*"
 )
 """The words that are left would be those of another question: "Could a whale eat me?", "I have burnout"."""
+_ASKS_ELSE = re.compile(
+    r"(?:is|are|was|were) there (?:an?|any|some)\b.*"  # now, and not what it is
+    r"|(?:what|which|who) (?:\w+ )?eats?\b.*"  # and not what that eats
+    r"|.*\bwritten in"  # and not by whom
+    r"|what (?:to|(?:can|could|should|do) (?:i|we|you|people)) do (?:about|for|with|against)\b.*"
+)
+"""Questions whose important words are those of others, too."""
 
 
 def key_of(text: str) -> frozenset[str]:
@@ -67,8 +74,6 @@ def _facts() -> dict[frozenset[str], str]:
 
 def fact(question: str) -> str | None:
     """The answer to a question in plain form, unless it refers to the speakers or to what was said before."""
-    return (
-        None
-        if _REFERS.search(question) or _OF_SPEAKERS.fullmatch(question)
-        else _facts().get(key_of(question))
-    )
+    if any(one.fullmatch(question) for one in (_OF_SPEAKERS, _ASKS_ELSE)):
+        return None
+    return None if _REFERS.search(question) else _facts().get(key_of(question))

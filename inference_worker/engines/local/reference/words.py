@@ -9,11 +9,15 @@ _IRREGULAR = {
     "thieves": "thief", "elves": "elf", "calves": "calf", "bacteria": "bacterium", "phenomena": "phenomenon",
     "criteria": "criterion", "fungi": "fungus", "cacti": "cactus", "nuclei": "nucleus", "nebulae": "nebula",
     "supernovae": "supernova", "galaxies": "galaxy", "species": "species", "series": "series",
-    "dice": "die", "crises": "crisis", "analyses": "analysis",
+    "dice": "die", "crises": "crisis", "analyses": "analysis", "quizzes": "quiz", "lenses": "lens",
+    "gases": "gas", "atlases": "atlas", "irises": "iris", "canvases": "canvas", "shoes": "shoe", "toes": "toe",
+    "canoes": "canoe", "oboes": "oboe", "fuses": "fuse", "excuses": "excuse",
 }  # fmt: skip
 _ENDINGS = (
     (re.compile(r"(?<=[^aeiou])ies$"), "y"),
-    (re.compile(r"(?<=s|x|z|h)es$"), ""),
+    (re.compile(r"(?<![eo])aches$"), "ache"),
+    (re.compile(r"(?<=[^ao]us)es$"), ""),  # viruses, and not houses
+    (re.compile(r"(?<=ss|ch|sh|zz)es$|(?<=x)es$"), ""),
     (re.compile(r"(?<=o)es$"), ""),
     (re.compile(r"(?<=[^siu])s$"), ""),
 )

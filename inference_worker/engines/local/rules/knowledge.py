@@ -46,8 +46,12 @@ def _answered(asked: str, said: str) -> str | None:
     if (other := proposed(asked)) and " of " not in other:
         return None  # "And ethereum?" after its price
     forms = list(peeled(plain(asked)))
-    known = next(filter(None, map(fact, forms)), None)
+    known = None if _CALL.fullmatch(asked) else next(filter(None, map(fact, forms)), None)
     return known or next(filter(None, (_looked_up(form, asked, said) for form in forms)), None)
+
+
+_CALL = re.compile(r"\w+!|(?:hey|hi|hello|ok|okay)\W+\w+\W*", re.IGNORECASE)
+"""What asks nothing: "Ssh!", "Hey Siri"."""
 
 
 def _with_topic(asked: str, earlier: Sequence[str]) -> Iterator[str]:

@@ -72,7 +72,7 @@ _LEAD = re.compile(
     r"|i want to know|i would like to know|i need to know|hello|hi|hey|ok|so|well|um|uh|oh|now|alright"
     r"|all right|antiphon"
     r"|just|and|then|but|quickly|quick question|excuse me|thanks|thank you|great|good|yes|no|sure"
-    r"|computer|assistant"
+    r"|computer|assistant|alexa|siri|google"
     r"|i was wondering|help me|hello there|hi there|sorry|if you know|let me know|by the way|wait|anyway"
     r"|listen|dear|(?:1 more|another) (?:thing|question)|fine)\s+"
 )

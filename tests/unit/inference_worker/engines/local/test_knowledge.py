@@ -84,6 +84,12 @@ KNOWN = {
     "And what is the capital city of the Netherlands?": (
         "The capital of the Netherlands is Amsterdam."
     ),
+    "What's the capital of the USA?": "The capital of the United States is Washington, D.C.",
+    "What do mice eat?": "Mice eat mostly seeds and grain, and almost anything else they find.",
+    "How long do horses live?": "Horses live about 25 to 30 years.",
+    "How many zeros are in a million?": "A million has six zeros.",
+    "How often is the World Cup?": "The football World Cup is held every four years.",
+    "Alexa, what is gravity?": GRAVITY,
 }
 
 NOT_LOOKED_UP = (
@@ -106,6 +112,14 @@ NOT_LOOKED_UP = (
     "How is gravity made?",
     "I have burnout.",
     "And ethereum?",
+    "Ssh!",
+    "Hey Siri.",
+    "What eats mice?",
+    "Which animals eat mice?",
+    "How long does a horse get?",
+    "What is Python written in?",
+    "What can I do about climate change?",
+    "Is there a recession?",
 )
 
 UNKNOWN = {
@@ -241,6 +255,8 @@ def test_a_word_that_begins_like_another() -> None:
 
 SINGULARS = {
     "comets": "comet", "boxes": "box", "berries": "berry", "heroes": "hero", "black holes": "black hole",
+    "horses": "horse", "causes": "cause", "houses": "house", "viruses": "virus", "glasses": "glass",
+    "peaches": "peach", "headaches": "headache", "toes": "toe", "prizes": "prize",
     "teeth": "tooth", "glass": "glass", "bus": "bus", "moon": "moon", "species": "species", "days": "day",
 }  # fmt: skip
 
