@@ -10,6 +10,8 @@ import logging
 import re
 import sys
 import time
+from collections.abc import Mapping
+from pathlib import PurePath
 from typing import Any, Literal, TextIO
 
 import orjson
@@ -22,10 +24,10 @@ from antiphon.shared_schemas.visible_text import visible, visible_json, visible_
 _SECRET = re.compile(r"(^|_)(password|passwd|secret|token|api_key|authorization|cookie)$")
 _IN_TEXT = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=token=)[^&\s\"']+|(?<=key=)[^&\s\"']+")
 _HIDDEN = "***"
+_CAPABILITY = re.compile(r"(?<![0-9a-f])([0-9a-f]{8})[0-9a-f]{24}(?![0-9a-f])")
+"""The id of a recording, or of a link to one. Eight characters find a folder, and do not open a recording."""
 _KEPT_HEAD, _KEPT_TAIL = 6_000, 2_000
 """Characters that a log line keeps of a longer value: a client may choose how long a value is."""
-_SHOWN = 8
-"""Characters of a recording id in logs: enough to find its folder, too few to open the recording."""
 _PERIOD_S = 60.0
 _LINES_PER_PERIOD = 20
 
@@ -87,7 +89,7 @@ def _renderer(*, as_json: bool) -> Processor:
 def _print_traceback(out: TextIO, error: ExcInfo) -> None:
     text = io.StringIO()
     structlog.dev.plain_traceback(text, error)
-    out.write(visible(text.getvalue()))
+    out.write(visible(hide_in_text(text.getvalue())))
 
 
 def _dumps(event: Any, **_: Any) -> str:
@@ -113,18 +115,31 @@ def _adopt_libraries(chain: list[Processor], renderer: Processor, level: int) ->
 
 
 def hide_in_text(text: str) -> str:
-    """Without the logins and tokens of URLs."""
-    return _IN_TEXT.sub(_HIDDEN, text)
+    """Without the logins and tokens of URLs, and with the beginnings of recording ids."""
+    return _CAPABILITY.sub(r"\1", _IN_TEXT.sub(_HIDDEN, text))
 
 
 def hide_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """Remove passwords, tokens and keys, as values and inside URLs."""
+    """Remove passwords, tokens, keys and recording ids, as values and inside texts.
+
+    A client chooses the id of its session, which may look like one of a recording and stays.
+    """
     for name, value in event.items():
-        if _SECRET.search(name):
-            event[name] = _HIDDEN
-        elif isinstance(value, str):
-            event[name] = value[:_SHOWN] if name == "recording" else hide_in_text(value)
+        if name != "session":
+            event[name] = _without_secrets(name, value)
     return event
+
+
+def _without_secrets(name: str, value: Any) -> Any:
+    if _SECRET.search(name):
+        return _HIDDEN
+    if isinstance(value, str | PurePath):
+        return hide_in_text(str(value))
+    if isinstance(value, Mapping):
+        return {key: _without_secrets(str(key), inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_secrets("", inner) for inner in value]
+    return value
 
 
 def cut_values(_: WrappedLogger, __: str, event: EventDict) -> EventDict:

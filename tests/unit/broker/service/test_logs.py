@@ -6,6 +6,7 @@ import pty
 import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -143,6 +144,10 @@ def test_the_console_format_can_be_forced() -> None:
     assert not line.startswith("{")
 
 
+RECORDING = "0123456789abcdef0123456789abcdef"
+DENIED = "[Errno 13] denied: '/data/01234567/meta.json'"
+
+
 @pytest.mark.parametrize(
     ("name", "value", "shown"),
     [
@@ -151,7 +156,18 @@ def test_the_console_format_can_be_forced() -> None:
         ("error", "no route to redis://user:geheim@host:1/0", "no route to redis://***@host:1/0"),
         ("path", "/ws?resume_token=abc&seq=3", "/ws?resume_token=***&seq=3"),
         ("url", "http://h/x?api_key=abc", "http://h/x?api_key=***"),
-        ("recording", "0123456789abcdef", "01234567"),
+        ("recording", RECORDING, "01234567"),
+        ("folder", Path("/data", RECORDING), "/data/01234567"),
+        ("error", f"[Errno 13] denied: '/data/{RECORDING}/meta.json'", DENIED),
+        ("path", f"/api/shared/share_{RECORDING}", "/api/shared/share_01234567"),
+        ("removed", [{"session": RECORDING, "bytes": 7}], [{"session": "01234567", "bytes": 7}]),
+        (
+            "options",
+            {"token": "abc", "at": ("x?token=abc",)},
+            {"token": "***", "at": ["x?token=***"]},
+        ),
+        ("session", RECORDING, RECORDING),
+        ("digest", 2 * RECORDING, 2 * RECORDING),
         ("tokens", 12, 12),
         ("key", "antiphon:in:{s}", "antiphon:in:{s}"),
         ("url", "ws://127.0.0.1:80/x@y", "ws://127.0.0.1:80/x@y"),
