@@ -12,6 +12,7 @@ import { mount } from "../shell/shell.ts";
 import { StoreController } from "../state/store.ts";
 import { hasDatabase } from "../storage/database.ts";
 import { BaseElement, LeaveGuard } from "../ui/base-element.ts";
+import { isComposing } from "../ui/composition.ts";
 import { clearToasts, toast } from "../ui/toasts.ts";
 import { aboutAntiphon } from "./about.ts";
 import {
@@ -216,6 +217,7 @@ export class CallPage extends BaseElement {
   readonly #onDisplay = (): void => this.requestUpdate();
 
   readonly #onKey = (event: KeyboardEvent): void => {
+    if (isComposing(event)) return;
     if (event.key === "Escape" && !event.defaultPrevented && !inDialog(event)) this.panel = null;
     const key = this.#settings.value.keys ? keyAction(event) : null;
     const run = key && actionForKey(this.#actions, this.#call, key);

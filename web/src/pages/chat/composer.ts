@@ -21,6 +21,7 @@ import type { Question } from "../../session/chat-exchange.ts";
 import { capabilities } from "../../shell/capabilities.ts";
 import { StoreController } from "../../state/store.ts";
 import { BaseElement, type ChangedProperties, freshId } from "../../ui/base-element.ts";
+import { isComposing } from "../../ui/composition.ts";
 import { icon } from "../../ui/icon.ts";
 import { inactive } from "../../ui/inactive.ts";
 import { toast } from "../../ui/toasts.ts";
@@ -265,9 +266,7 @@ export class Composer extends BaseElement {
   }
 
   #onKey(event: KeyboardEvent): void {
-    // Enter and Escape also end the composition of a word, for example in Chinese input methods.
-    // Safari ends it before the event of the key, and marks that one only with the code 229.
-    if (event.isComposing || event.keyCode === 229) return;
+    if (isComposing(event)) return;
     if (event.key === "Escape" && this.editing) this.emit("cancel", null);
     if (event.key !== "Enter" || event.shiftKey) return;
     event.preventDefault();
