@@ -1,11 +1,11 @@
 """A WebSocket to a server, for code that blocks."""
 
-import asyncio
 import queue
 from contextlib import ExitStack
 from typing import Any
 from urllib.parse import urlsplit
 
+from anyio import move_on_after
 from anyio.from_thread import start_blocking_portal
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage
@@ -62,10 +62,9 @@ class ServerSocket:
             self._messages.put(closed)
 
     async def _close(self, timeout_s: float) -> None:
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._connection.close()
-        except TimeoutError:
+        with move_on_after(timeout_s) as limit:
+            await self._connection.close()
+        if limit.cancelled_caught:
             self._connection.transport.abort()
 
 

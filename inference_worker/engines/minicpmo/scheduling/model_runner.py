@@ -100,13 +100,17 @@ class ModelRunner:
         if self._device.type == "cuda":
             configure_process()
         self.graphs = graphs or GraphPool(network.device, enabled=cuda_graphs)
+        # Graphs of one pool share memory, so those that may run at the same time need two.
+        self._code_graphs = (
+            GraphPool(network.device, enabled=cuda_graphs) if speech_stream else self.graphs
+        )
 
         def build(
-            transformer: Decoder | AudioEncoder, positions: int, **given: Any
+            transformer: Decoder | AudioEncoder, positions: int, graphs: GraphPool, **given: Any
         ) -> SlottedTransformer:
             return SlottedTransformer(
                 transformer,
-                self.graphs,
+                graphs,
                 slots=slots,
                 positions=positions,
                 invariant=invariant,
@@ -114,17 +118,14 @@ class ModelRunner:
                 **given,
             )
 
-        self._text = build(network.llm.model, context, graphed=TEXT_GRAPHS)
-        self._speech = build(network.tts.model, speech_context, graphed=())
+        self._text = build(network.llm.model, context, self.graphs, graphed=TEXT_GRAPHS)
+        self._speech = build(network.tts.model, speech_context, self._code_graphs, graphed=())
         self._audio = build(
             network.apm,
             network.config.audio_config.max_source_positions,
+            self.graphs,
             graphed=(AUDIO_STEPS,),
             project=network.audio_projection_layer,
-        )
-        # Graphs of one pool share memory, so those that may run at the same time need two.
-        self._code_graphs = (
-            GraphPool(network.device, enabled=cuda_graphs) if speech_stream else self.graphs
         )
         per_step = CODES_BESIDE if speech_stream else CODES_PER_STEP
         self._codes = CodeDecoder(network.tts, self._speech, self._code_graphs, per_step)

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fastapi import FastAPI, WebSocket
+from anyio.from_thread import start_blocking_portal
+from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
 from antiphon.inference_worker.engines.backend import websocket
 from antiphon.inference_worker.engines.backend.server import ServerAccess
-from support.served_app import served
 from support.tls import TestAuthority
 
 
@@ -67,26 +67,35 @@ def test_a_server_that_never_answers_is_given_up(
 
 
 @contextmanager
-def echo_server(authority: TestAuthority | None) -> Iterator[str]:
-    """Sends back what arrives; ends the connection after `bye`."""
-    app = FastAPI()
+def echo_server(
+    authority: TestAuthority | None, stand_still: Callable[[], None] = lambda: None
+) -> Iterator[str]:
+    """Sends back what arrives; ends the connection after `bye`. After `stop`, the server stands still."""
 
-    @app.websocket("/echo")
-    async def echo(connection: WebSocket) -> None:
-        await connection.accept()
-        while (text := await connection.receive_text()) != "bye":
-            await connection.send_text(text)
-        await connection.close(1001, "as asked")
+    async def echo(connection: ServerConnection) -> None:
+        async for text in connection:
+            if text == "bye":
+                await connection.close(1001, "as asked")
+                return
+            if text == "stop":
+                stand_still()
+            await connection.send(text)
 
-    listener = socket.create_server(("127.0.0.1", 0))
-    address = f"127.0.0.1:{listener.getsockname()[1]}"
-    if authority is None:
-        with served(app, listener):
-            yield f"http://{address}"
-        return
-    files = str(authority.server_certificate), str(authority.server_key)
-    with served(app, listener, certificate=files):
-        yield f"https://{address}"
+    async def listen() -> Server:
+        context = authority and authority.server_context(asks_client=False)
+        return await serve(echo, "127.0.0.1", 0, ssl=context)
+
+    async def end(server: Server) -> None:
+        server.close()
+        await server.wait_closed()
+
+    with start_blocking_portal() as portal:
+        server = portal.call(listen)
+        port = server.sockets[0].getsockname()[1]
+        try:
+            yield f"{'http' if authority is None else 'https'}://127.0.0.1:{port}"
+        finally:
+            portal.call(end, server)
 
 
 def test_one_thread_reads_and_writes_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,6 +145,29 @@ def test_all_messages_arrive_before_the_end(
         connection.close(10)
         with pytest.raises(RuntimeError):
             connection.send("more")
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_a_server_that_does_not_close_is_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, tls: bool
+) -> None:
+    authority = TestAuthority(tmp_path) if tls else None
+    if authority is not None:
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority.ca))
+    stands_still, goes_on = threading.Event(), threading.Event()
+
+    def stand_still() -> None:
+        stands_still.set()
+        goes_on.wait(60)
+
+    with echo_server(authority, stand_still) as address:
+        connection = websocket.ServerSocket(ServerAccess(address), "/echo", close_timeout=60)
+        connection.send("stop")
+        assert stands_still.wait(10)
+        connection.close(0.2)
+        goes_on.set()
+        with pytest.raises(ConnectionClosed):
+            connection.recv(10)
 
 
 def test_a_redirect_to_another_server_is_not_followed() -> None:

@@ -51,8 +51,9 @@ def test_the_memory_of_graphs_is_not_shared_by_streams(
         one, two = (
             runner_of(network, tokenizer, slots=3, speech_stream=on) for on in (False, True)
         )
-    assert one._codes._graphs is one.graphs
-    assert two._codes._graphs is not two.graphs
+    assert one._codes._graphs is one._speech._graphs is one.graphs
+    assert two._codes._graphs is two._speech._graphs is not two.graphs
+    assert two._text._graphs is two._audio._graphs is two.graphs
 
 
 def test_sessions_say_the_same_on_one_stream_and_on_two(
