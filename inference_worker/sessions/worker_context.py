@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import functools
 import threading
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, field
@@ -65,12 +65,17 @@ class EngineExecutor:
         abandoned = threading.Event()
 
         def produce() -> None:
+            iterator: Iterator[T] | None = None
             try:
-                for piece in pieces():
+                iterator = pieces()
+                for piece in iterator:
                     loop.call_soon_threadsafe(ready.put_nowait, (piece,))
                     if abandoned.is_set():
                         return
             finally:
+                # Here, and not where its last reference ends: it may wait for the engine.
+                if isinstance(iterator, Generator):
+                    iterator.close()
                 loop.call_soon_threadsafe(ready.put_nowait, None)
 
         producing = asyncio.create_task(self.call(produce))

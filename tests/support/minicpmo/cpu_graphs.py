@@ -87,6 +87,7 @@ def use_cpu_graphs(
         "current_stream": NoStream,
         "graph": recording,
         "graph_pool_handle": object,
+        "set_stream": lambda _stream: None,
         "stream": lambda _stream: nullcontext(),
     }
     for name, stand_in in stand_ins.items():

@@ -165,10 +165,6 @@ class DuplexConversation(TextContext):
             self._greeting = [*words, self._ids.turn_eos]
         self._unclosed_words: tuple[int, ...] | None = None
 
-    @property
-    def awaits_finalize(self) -> bool:
-        return self._unclosed_words is not None
-
     def prepare(self, prefix: str, suffix: str, reference: list[Tensor]) -> Steps[int]:
         """Feed the system prompt, with log-mels of reference audio between its halves."""
         pieces: list[Piece] = [tuple(self._tokenizer.encode(prefix))]

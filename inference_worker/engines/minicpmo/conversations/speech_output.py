@@ -156,7 +156,14 @@ class SpeechContext:
             uniforms = self._uniforms(self.codes_per_step)
             row = CodeRow(self.settings, tuple(known), may_end=True)
             drawn: list[int] = yield DecodeCodes(
-                self.slot, self.position, code, row, uniforms, max(0, held - (draws - left)), due()
+                self.slot,
+                self.position,
+                code,
+                row,
+                uniforms,
+                held=max(0, held - (draws - left)),
+                due=due(),
+                stopped=stopped,
             )
             drawn = drawn[:left]
             if self.end_code in drawn:

@@ -55,6 +55,9 @@ NEXT_USER_OPENING = "<|tts_eos|><|im_end|>\n" + USER_OPENING
 GROUP_TOKENS = 10
 PENALTY_TOKENS = 128
 
+LEAST_ANSWER_TOKENS = 64
+"""An answer that may be longer begins only with so much room."""
+
 
 @dataclass(frozen=True, slots=True)
 class WrittenAnswer:
@@ -206,11 +209,20 @@ class TurnConversation(TextContext):
 
         `on_text` gets the whole text so far. The answer is cut when `stopped` returns True. `said`
         are the tokens of an answer that another worker began: they are fed but not spoken.
+
+        An answer that fills the context is cut. Raises ContextFull before its first token if there is
+        hardly any room.
         """
         if self._pending is None:
             raise EngineError("a prompt must come before its answer")
         if said:
             yield from self._feed([tuple(said)])
+        room = self._capacity - self.length
+        if room < min(limit - len(said), LEAST_ANSWER_TOKENS):
+            raise ContextFull(
+                f"the context of {self._capacity} tokens has room for {room} tokens of an answer"
+            )
+        limit = min(limit, len(said) + room)
         ids, written, logits = self._tokenizer.ids, list(said), self._pending
         recent = RecentTokens(penalised(written))
         self._pending = None

@@ -3,7 +3,7 @@ for Python.
 """
 
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -62,6 +62,7 @@ class GraphPool:
 
     def __init__(self, device: torch.device, *, enabled: bool) -> None:
         self.enabled = enabled
+        self._device = device
         self.replayed = 0
         self.eager = 0
         self._captured: dict[Hashable, _Captured] = {}
@@ -110,17 +111,29 @@ class GraphPool:
         return output
 
     def capture(self, key: Hashable, inputs: Inputs, forward: Callable[..., Output]) -> None:
-        """Capture `forward` at the shape of `inputs`, all of whose writes must be discarded ones."""
-        stream = self._stream
+        """Capture `forward` at the shape of `inputs`, all of whose writes must be discarded ones.
+
+        After a failure, the stream and the allocator are as they were before.
+        """
+        stream, memory = self._stream, self._memory
         assert stream is not None
+        assert memory is not None
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             for _ in range(WARM_UP_RUNS):
                 forward(*inputs)
         torch.cuda.current_stream().wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._memory, stream=stream):
-            output = forward(*inputs)
+        graph, outside = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
+        try:
+            with torch.cuda.graph(graph, pool=memory, stream=stream):
+                output = forward(*inputs)
+        except BaseException:
+            # If the capture itself is refused, torch stays on its stream, and the allocator keeps in the
+            # pool what it frees later.
+            torch.cuda.set_stream(outside)
+            with suppress(RuntimeError):  # the allocator has left the pool
+                torch._C._cuda_endAllocateToPool(self._device.index or 0, memory)  # noqa: SLF001
+            raise
         self._captured[key] = _Captured(graph, inputs, output)
 
     def _capture_and_compare(

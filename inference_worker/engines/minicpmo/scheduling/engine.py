@@ -129,6 +129,8 @@ class Scheduler:
         return jobs
 
     def _rank(self, job: EngineJob, now: float) -> tuple[int, bool]:
+        if job.abandoned:  # its session waits for the end
+            return -1, False
         patience = job.step.patience(now) if job.step is not None else 0
         return patience, self._codes_first and not _draws_codes(job)
 
@@ -243,9 +245,10 @@ class Engine:
         return [failure] * len(batch)
 
     def _fail_if_abandoned(self, job: EngineJob) -> bool:
-        if job.abandoned:
-            self._advance(job, StepAbandoned("the session stopped"))
-        return job.abandoned
+        if not job.abandoned:  # read once: other threads set it
+            return False
+        self._advance(job, StepAbandoned("the session stopped"))
+        return True
 
     def _advance(self, job: EngineJob, answer: Any) -> None:
         if job.advance(answer):

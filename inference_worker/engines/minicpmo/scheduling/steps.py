@@ -6,7 +6,7 @@ conversation reads from top to bottom, while the engine batches the steps of all
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Sequence
+from collections.abc import Callable, Generator, Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
@@ -274,9 +274,11 @@ class DecodeCodes(TokenStep):
     held: int = 0
     due: float = 0.0
     """When the codes begin to be urgent, by the engine's clock."""
+    stopped: Callable[[], bool] = lambda: False
+    """Whether the answer ends with this step, for which its reader waits."""
 
     def patience(self, now: float) -> int:
-        return int(now < self.due)
+        return int(now < self.due and not self.stopped())
 
     @property
     def size(self) -> int:
@@ -299,6 +301,9 @@ class ShiftCache(EngineStep):
     source: int
     target: int
     count: int
+
+    # Runs alone: without memory for another session, the caches of a batch would have moved unnoticed.
+    batchable: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

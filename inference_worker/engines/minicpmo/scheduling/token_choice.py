@@ -122,6 +122,11 @@ class TokenHistory:
         table = [*slots, *places[:room], *padding, *amounts[:room], *padding]
         return device_tensor(table, self._device).view(5, count)
 
+    def forget(self, slots: Iterable[int]) -> None:
+        """Send the tokens of these slots whole the next time."""
+        for slot in slots:
+            self._owners.pop(slot, None)
+
     def said(self, changes: Tensor) -> Tensor:
         """Apply `changes`; true for each token that the penalty applies to, (rows, vocabulary)."""
         slots, places, amounts = torch.split(changes, [1, 2, 2])
@@ -166,11 +171,15 @@ class TokenChoice:
         if padding:
             logits = torch.cat([logits, logits[-1:].expand(padding, -1)])
         settings = settings_table([*rows, *[_NO_ROW] * padding], self._device)
-        changes = self._history.changes([(row.slot, row.recent) for row in rows], count)
-        groups = self._by_candidates(rows)
-        if list(groups) != [self._usual]:
-            return self._in_groups(groups, logits, settings, self._history.said(changes))
-        return self._graphs.run((self, count), (logits, settings, changes), self._choose)
+        try:
+            changes = self._history.changes([(row.slot, row.recent) for row in rows], count)
+            groups = self._by_candidates(rows)
+            if list(groups) != [self._usual]:
+                return self._in_groups(groups, logits, settings, self._history.said(changes))
+            return self._graphs.run((self, count), (logits, settings, changes), self._choose)
+        except BaseException:
+            self._history.forget(row.slot for row in rows)  # whether it has the changes, is unknown
+            raise
 
     def read(self, table: Tensor, rows: Sequence[TokenRow]) -> list[SampledToken | EngineError]:
         """The tokens of `rows`; an exception for a row that is not finite. Waits for the device."""

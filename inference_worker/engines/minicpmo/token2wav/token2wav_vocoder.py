@@ -51,11 +51,14 @@ from antiphon.inference_worker.engines.minicpmo.token2wav.voice_files import (
     check_package,
     check_voice,
 )
-from antiphon.inference_worker.engines.types import EngineError, EngineLoadError
+from antiphon.inference_worker.engines.types import EngineError, EngineLoadError, InputRefused
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 
 MAX_WARMUP_STREAMS = 32
 """Largest batch in the warm-up."""
+
+LEAST_REFERENCE_S = 0.2
+"""The package's networks fail with a tenth of a second."""
 
 MAX_MEL_ERROR = 0.005
 """Relative to the range of the mel; on a CPU the error is below 1e-6."""
@@ -102,8 +105,14 @@ class Token2WavVocoder:
         self._batcher = MicroBatcher[CodeChunk, Samples](self._run_batch)
 
     def clone(self, reference: Samples) -> VoiceState:
-        """A voice from at most the first `voice_seconds` of float32 mono 16 kHz reference audio."""
+        """A voice from at most the first `voice_seconds` of float32 mono 16 kHz reference audio.
+
+        Raises InputRefused if it is too short.
+        """
+        if len(reference) < LEAST_REFERENCE_S * INPUT_RATE:
+            raise InputRefused(f"a reference voice needs at least {LEAST_REFERENCE_S:g} s of sound")
         with (
+            _as_engine_error("take the reference voice"),
             self._cloning,
             _on_stream(self._cloning_stream),
             tempfile.TemporaryDirectory() as folder,
@@ -133,9 +142,15 @@ class Token2WavVocoder:
         voice.waiting += codes
         whole = voice.whole_chunks
         pieces = next_pieces(voice.waiting, self._flow.lookahead, last=last, whole=whole)
-        sound = [self._batcher.run(CodeChunk(voice.stream, piece, ends)) for piece, ends in pieces]
-        if last:
-            self.reset(voice)
+        try:
+            with _as_engine_error("speak"):
+                sound = [
+                    self._batcher.run(CodeChunk(voice.stream, piece, ends))
+                    for piece, ends in pieces
+                ]
+        finally:
+            if last:
+                self.reset(voice)
         return whole_second(sound, last=last or whole)
 
     def reset(self, voice: VoiceState) -> None:
@@ -181,6 +196,17 @@ class Token2WavVocoder:
         if any(isinstance(each, Exception) for each in results) and is_device_lost(self._device):
             exit_device_lost()
         return results
+
+
+@contextmanager
+def _as_engine_error(task: str) -> Iterator[None]:
+    """A failure ends what the session does now, and not the session."""
+    try:
+        yield
+    except EngineError:
+        raise
+    except Exception as error:
+        raise EngineError(f"the vocoder cannot {task}: {error}") from error
 
 
 @contextmanager

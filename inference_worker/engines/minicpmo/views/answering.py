@@ -125,6 +125,8 @@ class MiniCPMOAnsweringView(AnsweringView):
     ) -> Generator[Delta, None, None]:
         """The pieces that `writing` puts into `output`."""
         self._last = None
+        if self._voice is not None and self._parts.vocoder is not None:
+            self._parts.vocoder.reset(self._voice)  # the answer before may have been interrupted
         answer = self._lease.submit(writing)
         answer.add_done_callback(output.close)
         try:

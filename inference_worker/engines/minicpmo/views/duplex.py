@@ -88,8 +88,8 @@ class MiniCPMODuplexView(DuplexView):
     ) -> PrefillReport:
         """Feed one second of audio and its images. A unit may have images only."""
         began, session = time.perf_counter(), self._ready()
-        if session.awaits_finalize:
-            raise EngineError("finalize must come between generate and the next prefill")
+        # Nothing but the engine closes a unit whose speech has failed.
+        self._lease.run(session.finalize())
         images = self._slice_frames(frames, max_slice_nums)
         mel = session.audio_input.push(audio) if len(audio) else None
         if mel is None and len(audio):

@@ -90,8 +90,9 @@ class MiniCPMOHalfDuplexView(MiniCPMOAnsweringView, HalfDuplexView):
         """Feed one utterance and open the answer."""
         session = self._ready()
         self._greeting = False
-        self._lease.run(self._make_room(session, utterance))
+        # Before anything changes: a turn that fails here is rolled back, and not the one before it.
         self._mark, self._broken = session.bookmark(), False
+        self._lease.run(self._make_room(session, utterance))
         with self._counting_input():
             self._lease.run(self._feed_utterance(session, utterance))
 

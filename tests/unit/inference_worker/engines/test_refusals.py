@@ -14,7 +14,6 @@ ENGINE_FAILS = {
     "all {} slots of this engine are in use",
     "eSpeak NG failed with status {}",
     "eSpeak NG has no voice {}",  # the voice is an option of the operator
-    "finalize must come between generate and the next prefill",
     "generate needs a prefilled unit",
     "prefill must come before generate",
     "prepare must come first",
@@ -34,6 +33,7 @@ ENGINE_FAILS = {
     "the session has been cleaned up",
     "the session is not prepared",
     "the session was stopped",
+    "the vocoder cannot {}: {}",
     "the vocoder knows codes below {}, not {}",
     "the vocoder's sound is not finite: try another reference voice",
     "this session has ended",

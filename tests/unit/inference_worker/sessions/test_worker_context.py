@@ -128,3 +128,22 @@ async def test_closing_a_stream_completes_despite_repeated_cancellation(
     go_on.set()
     await asyncio.wait([listening])
     assert listening.cancelled()
+
+
+async def test_an_iterator_that_others_hold_ends_on_the_engine_thread(
+    engine: EngineExecutor,
+) -> None:
+    """It may wait for the engine, which the event loop must not."""
+    ended_on = list[str]()
+
+    def answer() -> Iterator[int]:
+        try:
+            yield from range(9)
+        finally:
+            ended_on.append(threading.current_thread().name)
+
+    held = answer()
+    async with aclosing(engine.stream(lambda: held)) as pieces:
+        async for _ in pieces:
+            break
+    assert ended_on == ["engine_0"]

@@ -1,7 +1,8 @@
 """Capture and replay of graphs on a CPU; test_duplex.py runs whole sessions with them."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -34,7 +35,7 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.token_choice import (
     TokenRow,
 )
 from antiphon.inference_worker.engines.types import EngineError
-from support.minicpmo.cpu_graphs import CpuGraph, use_cpu_graphs
+from support.minicpmo.cpu_graphs import CpuGraph, NoStream, use_cpu_graphs
 from support.minicpmo.golden_set import CLOSE
 from support.minicpmo.network_parts import PARTS, Answer, largest_error, runner_of
 
@@ -77,6 +78,28 @@ def test_a_replay_uses_its_inputs_and_no_host_values() -> None:
 def test_uncapturable_operations_are_refused(forward: object) -> None:
     with pytest.raises(AssertionError):
         GraphPool(CPU, enabled=True).capture("shape", inputs(1.0), forward)  # type: ignore[arg-type]
+
+
+def test_a_refused_capture_leaves_its_stream_and_its_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """torch's context does neither if the end of the capture raises."""
+
+    @contextmanager
+    def refused(_graph: object, **_: object) -> Iterator[None]:
+        yield
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    left = list[object]()
+    monkeypatch.setattr(torch.cuda, "graph", refused)
+    monkeypatch.setattr(torch.cuda, "set_stream", left.append)
+    monkeypatch.setattr(torch._C, "_cuda_endAllocateToPool", lambda *of: left.append(of))
+    pool = GraphPool(CPU, enabled=True)
+    with pytest.raises(RuntimeError, match="not permitted"):
+        pool.capture("shape", inputs(1.0), lambda embeds, *_: embeds)
+    assert [type(each) for each in left] == [NoStream, tuple]
+    assert left[1] == (0, pool._memory)
+    assert "shape" not in pool
 
 
 def test_every_step_of_a_unit_is_captured(network: MiniCPMO, tokenizer: Tokenizer) -> None:

@@ -15,6 +15,7 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     EncodeImages,
     EngineStep,
     Feed,
+    ShiftCache,
     Steps,
 )
 
@@ -70,9 +71,9 @@ def test_clips_run_alone_and_batches_have_a_limit() -> None:
     assert [len(scheduler.next_batch()) for _ in range(3)] == [1, 2, 1]
 
 
-def codes(slot: int, due: float = 0.0) -> DecodeCodes:
+def codes(slot: int, due: float = 0.0, *, stopped: bool = False) -> DecodeCodes:
     row = CodeRow(SpeechSettings(), (7,), may_end=True)
-    return DecodeCodes(slot, 0, 7, row, (0.5,) * 5, due=due)
+    return DecodeCodes(slot, 0, 7, row, (0.5,) * 5, due=due, stopped=lambda: stopped)
 
 
 def test_codes_that_are_not_urgent_wait_but_join_others() -> None:
@@ -92,6 +93,28 @@ def test_codes_that_are_not_urgent_wait_but_join_others() -> None:
             scheduler.add(job)
         assert scheduler.next_batch() == [jobs[first]]
         assert scheduler.next_batch() == [jobs[1 - first]]
+
+
+def test_what_ends_goes_first() -> None:
+    """The reader of an interrupted answer waits, and so does a session that stopped."""
+    scheduler = Scheduler(most=8, clock=lambda: 10.0)
+    stopped = codes(0, 12.0, stopped=True)
+    jobs = [job_of(step) for step in (feed(0, 1), codes(1, 12.0), stopped)]
+    for job in jobs[1:]:
+        scheduler.add(job)
+    scheduler.add(jobs[0])
+    assert scheduler.next_batch() == [jobs[1], jobs[2]]  # the other one joins
+    for job in (jobs[0], jobs[1]):
+        scheduler.add(job)
+    jobs[1].abandoned = True
+    assert scheduler.next_batch() == [jobs[1]]
+
+
+def test_a_shift_of_the_cache_runs_alone() -> None:
+    scheduler = Scheduler(most=8)
+    for slot in range(2):
+        scheduler.add(job_of(ShiftCache(slot, 9, 3, 5)))
+    assert [len(scheduler.next_batch()) for _ in range(2)] == [1, 1]
 
 
 def test_codes_beside_other_steps_go_first() -> None:

@@ -10,7 +10,11 @@ import torch
 from antiphon.inference_worker.engines.minicpmo.conversations.speech_output import SpeechContext
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
-from antiphon.inference_worker.engines.minicpmo.scheduling.engine import Engine, EngineJob
+from antiphon.inference_worker.engines.minicpmo.scheduling.engine import (
+    Engine,
+    EngineJob,
+    StepAbandoned,
+)
 from antiphon.inference_worker.engines.minicpmo.scheduling.model_runner import ModelRunner
 from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import CodeRow, SpeechSettings
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
@@ -154,6 +158,29 @@ def all_at_once(works: Sequence[Steps[Any]]) -> tuple[ScriptedRunner, list[Any]]
     results = [future.exception(30) or future.result() for future in futures]
     engine.close()
     return runner, results
+
+
+class StoppedBetween(EngineJob):
+    """Another thread abandons the job after its engine has asked so many times."""
+
+    def __init__(self, work: Steps[Any], asks: int) -> None:
+        super().__init__(work)
+        self.asks = asks
+
+    def __getattribute__(self, name: str) -> Any:
+        value = super().__getattribute__(name)
+        if name == "abandoned":
+            self.asks -= 1
+            self.abandoned = self.asks <= 0
+        return value
+
+
+@pytest.mark.parametrize("asks", [1, 2, 3, 4])
+def test_a_job_ends_whenever_its_session_stops(asks: int) -> None:
+    engine = Engine(cast("ModelRunner", ScriptedRunner()))
+    with pytest.raises(StepAbandoned):
+        engine.submit(StoppedBetween(text(0, 9), asks)).result(10)
+    engine.close()
 
 
 def kinds(runner: ScriptedRunner) -> list[str]:

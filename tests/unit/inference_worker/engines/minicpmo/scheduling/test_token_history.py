@@ -43,6 +43,17 @@ def test_a_draw_sends_one_token_and_the_one_that_leaves() -> None:
     assert sent == [3, 1, 1, 2, 2, 2]
 
 
+def test_what_a_failed_draw_may_have_counted_is_sent_again() -> None:
+    history, said = TokenHistory(2, WORDS, CPU), RecentTokens([1, 2], limit=WINDOW)
+    history.said(history.changes([(1, said)], 1))
+    said.append(3)
+    history.changes([(1, said)], 1)  # and the draw fails
+    history.forget([0, 1])
+    said.append(4)
+    [seen] = history.said(history.changes([(1, said)], 2))[:1]
+    assert seen.nonzero()[:, 0].tolist() == [1, 2, 3, 4]
+
+
 def test_padding_changes_nothing() -> None:
     history = TokenHistory(3, WORDS, CPU)
     said = RecentTokens([7, 7])

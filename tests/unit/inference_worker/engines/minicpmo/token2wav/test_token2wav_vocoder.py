@@ -17,6 +17,7 @@ from antiphon.inference_worker.engines.minicpmo.token2wav.streams import (
     VoiceStream,
 )
 from antiphon.inference_worker.engines.minicpmo.token2wav.token2wav_vocoder import (
+    LEAST_REFERENCE_S,
     Token2WavVocoder,
     free_unused_buffers,
 )
@@ -26,7 +27,7 @@ from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import (
     cut_reference,
     next_pieces,
 )
-from antiphon.inference_worker.engines.types import EngineError, EngineLoadError
+from antiphon.inference_worker.engines.types import EngineError, EngineLoadError, InputRefused
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples
 from support.minicpmo import stepaudio_package
 from support.minicpmo.single_stream import SINGLE_STREAM
@@ -219,6 +220,34 @@ def test_a_failing_stream_does_not_affect_the_others(
     assert all(near(sounds[who], alone[who][2][1]) for who in (0, 2))
 
 
+def test_a_chunk_that_fails_is_an_error_of_the_engine(
+    vocoder: Token2WavVocoder, voices: list[VoiceState], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The session goes on, and its next turn begins anew."""
+
+    def fails(*_: object, **__: object) -> None:
+        raise RuntimeError("no memory left")
+
+    voice = voices[0]
+    vocoder.reset(voice)
+    with monkeypatch.context() as failing:
+        failing.setattr(vocoder._flow, "advance", fails)
+        with pytest.raises(EngineError, match="the vocoder cannot speak: no memory left"):
+            vocoder.synthesize(voice, UNITS[0][0], last=True)
+    assert voice.waiting == list(SILENT_PREFIX)
+    with monkeypatch.context() as failing:
+        failing.setattr(vocoder._inner, "_prepare_prompt", fails)
+        with pytest.raises(EngineError, match="cannot take the reference voice: no memory left"):
+            vocoder.clone(WAVES[0])
+
+
+def test_too_short_a_reference_is_refused(vocoder: Token2WavVocoder) -> None:
+    least = round(LEAST_REFERENCE_S * INPUT_RATE)
+    vocoder.clone(WAVES[0][:least])
+    with pytest.raises(InputRefused, match=r"at least 0\.2 s"):
+        vocoder.clone(WAVES[0][: least - 1])
+
+
 def test_unknown_codes_are_refused_without_a_change(
     vocoder: Token2WavVocoder, voices: list[VoiceState], alone: list[Any]
 ) -> None:
@@ -287,7 +316,7 @@ def test_a_voice_is_cloned_on_a_stream_of_its_own(
         on_gpu.close()
     with ordered_streams(monkeypatch, left_out="synchronize"):
         on_gpu = Token2WavVocoder(vocoder._inner, torch.device("cuda", 0), voice_seconds=5)
-        with pytest.raises(AssertionError, match="reads what another stream writes"):
+        with pytest.raises(EngineError, match="reads what another stream writes"):
             speaks_with_a_new_voice(on_gpu)
         on_gpu.close()
 

@@ -16,9 +16,10 @@ from antiphon.inference_worker.engines.minicpmo.conversations.replay import (
     unfinished_turn_codes,
 )
 from antiphon.inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import DecodeSpeech
 from antiphon.inference_worker.engines.minicpmo.token2wav.vocoder import VoiceState
 from antiphon.inference_worker.engines.minicpmo.views.duplex import MiniCPMODuplexView
-from antiphon.inference_worker.engines.types import PastUnit
+from antiphon.inference_worker.engines.types import EngineError, PastUnit
 from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.config import DuplexConfig
 from support.minicpmo import golden_set
@@ -73,6 +74,36 @@ def unit(view: MiniCPMODuplexView, audio: Samples, **how: Any) -> PastUnit:
 
 def second(name: str, n: int) -> Samples:
     return WAVES[name][n * 16000 : (n + 1) * 16000]
+
+
+def test_a_unit_whose_speech_fails_costs_no_other(
+    engine: MiniCPMOProcessor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker closes no unit that failed."""
+    view, listens = begin(engine), 0
+    runner = view._parts.engine._runner
+    run = runner.run
+
+    def fails(steps: Any) -> Any:
+        if isinstance(steps[0], DecodeSpeech):
+            raise RuntimeError("no memory left")  # noqa: TRY004
+        return run(steps)
+
+    while unit(view, second("w_duplex_audio", listens)).is_listen:
+        listens += 1
+    view.cleanup()
+    view = begin(engine)
+    for n in range(listens):
+        unit(view, second("w_duplex_audio", n))
+    with monkeypatch.context() as failing:
+        failing.setattr(runner, "run", fails)
+        view.prefill(second("w_duplex_audio", listens))
+        with pytest.raises(EngineError, match="no memory left"):
+            view.generate()
+    length = view.kv_cache_length
+    unit(view, second("w_duplex_audio", listens + 1))
+    assert view.kv_cache_length > length
+    view.cleanup()
 
 
 def speech_cache(view: MiniCPMODuplexView) -> torch.Tensor:

@@ -13,10 +13,16 @@ from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
 from antiphon.inference_worker.engines.minicpmo.conversations.text_context import MAX_FEED_TOKENS
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
-from antiphon.inference_worker.engines.minicpmo.scheduling.steps import MAX_PICTURES
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
+    MAX_PICTURES,
+    EngineStep,
+    Feed,
+    ShiftCache,
+)
 from antiphon.inference_worker.engines.minicpmo.views.answering import MiniCPMOAnsweringView
 from antiphon.inference_worker.engines.minicpmo.views.half_duplex import MiniCPMOHalfDuplexView
 from antiphon.inference_worker.engines.types import (
+    ContextFull,
     Delta,
     EngineError,
     PastTurn,
@@ -400,9 +406,88 @@ def test_which_answers_of_a_chat_open_as_speech(processor: MiniCPMOProcessor) ->
     assert length(text, enable_thinking=True) == thinking
 
 
-def test_a_failed_answer_raises_in_its_reader(processor: MiniCPMOProcessor) -> None:
-    view = processor.set_chat_mode()
+def test_an_answer_that_fills_the_context_is_cut(processor: MiniCPMOProcessor) -> None:
+    """One that would have hardly any room fails before its first token."""
     options = ChatOptions(generation=GenerationConfig(max_new_tokens=4000, temperature=0.0))
-    view.prefill([ConversationMessage(Role.USER, (TextPart("hello"),))], options)
-    with pytest.raises(EngineError, match="full"):
-        list(view.generate())
+    view = processor.set_chat_mode()
+    read = view.prefill([HELLO], options)
+    written = sum(delta.n_tokens for delta in view.generate())
+    assert read + written == view._session.length == OPTIONS.context_tokens
+    assert view._last is not None
+    assert view._last.cut
+    view.cleanup()
+    view = processor.set_chat_mode()
+    words = TextPart("hello the world " * ((OPTIONS.context_tokens - read - 32) // 9))
+    view.prefill([ConversationMessage(Role.USER, (words,))], options)
+    with pytest.raises(ContextFull, match="has room for"):
+        next(view.generate())
+    view.cleanup()
+
+
+def test_a_failed_answer_raises_in_its_reader(
+    processor: MiniCPMOProcessor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = processor.set_chat_mode()
+    view.prefill([HELLO], ChatOptions(generation=GENERATION))
+    answer = view.generate()
+    next(answer)
+    fail_next(view, monkeypatch, Feed)
+    with pytest.raises(EngineError, match="no memory left"):
+        list(answer)
+    view.cleanup()
+
+
+def fail_next(
+    view: MiniCPMOAnsweringView, monkeypatch: pytest.MonkeyPatch, kind: type[EngineStep]
+) -> None:
+    """The next batch of this kind."""
+    runner = view._parts.engine._runner
+    run, failed = runner.run, threading.Event()
+
+    def fails(steps: Any) -> Any:
+        if isinstance(steps[0], kind) and not failed.is_set():
+            failed.set()
+            raise RuntimeError("no memory left")
+        return run(steps)
+
+    monkeypatch.setattr(runner, "run", fails)
+
+
+def test_a_turn_that_fails_leaves_the_one_before_it(
+    processor: MiniCPMOProcessor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view = processor.set_half_duplex_mode()
+    view.prepare(SYSTEM, TEXT_ONLY)
+    fail_next(view, monkeypatch, ShiftCache)
+    lengths = list[int]()
+
+    def talk() -> None:
+        for _ in range(20):
+            view.prefill(utterance())
+            list(view.generate())
+            lengths.append(view.kv_cache_length)
+
+    with pytest.raises(EngineError, match="no memory left"):
+        talk()
+    view.rollback()
+    assert view.kv_cache_length == lengths[-1]
+    view.cleanup()
+
+
+def test_an_answer_begins_a_turn_of_the_voice(processor: MiniCPMOProcessor) -> None:
+    """Also after one that was interrupted, whose end the vocoder has not seen."""
+    assert processor._parts is not None
+    vocoder = Tone()
+    processor._parts = replace(processor._parts, vocoder=vocoder)
+    view = processor.set_half_duplex_mode()
+    generation = GenerationConfig(max_new_tokens=25, temperature=0.0)
+    view.prepare(SYSTEM, HalfDuplexConfig(generation=generation), golden_set.waves()["w_ref"])
+    view.prefill(utterance())
+    answer = view.resume("")
+    assert next(answer).n_tokens
+    answer.close()
+    turns = vocoder.turns
+    view.prefill(utterance())
+    next(view.generate())
+    assert vocoder.turns == turns + 1
+    view.cleanup()
