@@ -8,6 +8,7 @@ import { Store } from "../../state/store.ts";
 import { BaseElement } from "../../ui/base-element.ts";
 import { icon } from "../../ui/icon.ts";
 import { inactive } from "../../ui/inactive.ts";
+import { sizeObserver } from "../../ui/size-observer.ts";
 import {
   costShapes,
   eventShapes,
@@ -33,8 +34,8 @@ export interface VisiblePart {
 @customElement("an-overview")
 export class Overview extends BaseElement {
   #unsubscribes: (() => void)[] = [];
-  #sizes = new ResizeObserver(([entry]) => {
-    this.room = entry?.contentRect.width ?? 0;
+  #sizes = sizeObserver(({ contentRect }) => {
+    this.room = contentRect.width;
   });
 
   @property({ attribute: false }) replay!: ReplayPlayer;
@@ -119,8 +120,8 @@ export class TimelineView extends BaseElement {
   #unsubscribe: () => void = () => undefined;
   #paths: readonly string[] = [];
   readonly #visible = new Store<VisiblePart>({ from: 0, until: 1 });
-  #sizes = new ResizeObserver(([entry]) => {
-    this.room = entry?.contentRect.width ?? 0;
+  #sizes = sizeObserver(({ contentRect }) => {
+    this.room = contentRect.width;
   });
 
   @property({ attribute: false }) timeline!: Timeline;
