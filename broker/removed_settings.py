@@ -25,7 +25,7 @@ REMOVED_SETTINGS = {
     "max_redis_memory_share": f"{_REMOVE} at 0.8; change `maxmemory` of Redis",
     "max_reference_s": f"{_REMOVE} at 60 s",
     "max_unsent_bytes": f"{_REMOVE} at 8 MiB",
-    "max_unsent_messages": f"{_REMOVE} at 32",
+    "max_unsent_messages": f"{_REMOVE} at 160",
     "max_unsent_turn_bytes": f"{_REMOVE} at 32 MiB",
     "max_unsent_turn_messages": f"{_REMOVE} at 4096",
     "max_upload_bytes": f"{_REMOVE} at 200 MiB",

@@ -12,9 +12,9 @@ from pydantic_settings import NoDecode, SettingsConfigDict
 
 from antiphon.broker.settings import BrokerSettings, StatusSettings, read_utf8
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, PcmFormat
+from antiphon.shared_schemas.config import CONTEXT_TOKENS
 from antiphon.shared_schemas.constant import CONSTANT
 from antiphon.shared_schemas.messages.duplex import MAX_FRAMES
-from antiphon.shared_schemas.messages.realtime import CONTEXT_TOKENS
 from antiphon.shared_schemas.wire import BINARY_PROTOCOL
 
 MIB = 1024 * 1024

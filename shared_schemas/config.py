@@ -6,6 +6,9 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
+CONTEXT_TOKENS = 8192
+"""Of a full-duplex session of MiniCPM-o, unless its engine says otherwise."""
+
 USUAL_CHUNK_MS = 1000
 """Of the audio in a full-duplex session, for clients and engines that say nothing else."""
 

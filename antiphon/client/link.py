@@ -90,7 +90,8 @@ def is_loopback_url(address: str) -> bool:
 
 
 CLOSE_TIMEOUT_S = 2.0
-_MAX_MESSAGE = 16 * 1024 * 1024
+_MAX_MESSAGE = 128 * 1024 * 1024
+"""An answer that is not streamed comes in one message: this has 17 minutes of sound."""
 
 _RETRY_PAUSES_S = (0.1, 0.3, 0.5, 1.0)
 """Pauses between attempts to resume; the last one repeats."""

@@ -57,6 +57,7 @@ RealtimePlace = SessionQueued | SessionQueueUpdate
 RealtimeItem = Spoken | Listen
 
 PARSER = Parser(RealtimeServerEvent)
+_SETTINGS_V1 = frozenset({"voice", "barge_in", "record"})
 PARSER_V2 = Parser(RealtimeV2ServerEvent)
 
 
@@ -93,16 +94,25 @@ class RealtimeSession(Session[RealtimePlace, RealtimeItem]):
 
         `interim_transcripts` asks for the user's words while the user speaks: `interim_user_text`.
 
-        `config` are settings of version 2, such as `{"length_penalty": 1.05}`.
+        `config` are further settings: `voice`, `barge_in` and `record`, and in version 2 any other one, such
+        as `{"length_penalty": 1.05}`.
         """
-        if config is not None and self._version == 1:
-            raise ValueError("config: needs connect_realtime(..., version=2)")
+        unknown = set(config or ()) - _SETTINGS_V1
+        if unknown and self._version == 1:
+            text = f"config: {', '.join(sorted(unknown))}"
+            raise ValueError(f"{text} needs connect_realtime(..., version=2)")
         references = {"ref_audio": ref_audio, "tts_ref_audio": tts_ref_audio}
         voices = {name: self._sound(pcm) for name, pcm in references.items() if pcm is not None}
         slices = {} if max_slice_nums is None else {"max_slice_nums": max_slice_nums}
         interim = {"interim_transcripts": True} if interim_transcripts else {}
         if self._version == 1:
-            settings = {"instructions": instructions, **voices, **slices, **interim}
+            settings = {
+                "instructions": instructions,
+                **voices,
+                **slices,
+                **interim,
+                **(config or {}),
+            }
             message = {"type": "session.update", "session": settings}
             self.created = await self._request(message, SessionCreated)
         else:

@@ -43,7 +43,6 @@ from antiphon.shared_schemas.entries import (
 )
 from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.messages import live as wire
-from antiphon.shared_schemas.messages.realtime import CONTEXT_TOKENS
 from antiphon.shared_schemas.states import EndReason
 from antiphon.shared_schemas.unit_result import spoken_ms, user_transcript
 from antiphon.shared_schemas.wire import ServerMessage
@@ -269,7 +268,7 @@ class LiveMachine(SoundStreamMachine[LiveCommand]):
             actions.append(self._event(wire.LiveInfo, code="context_nearly_full", message=text))
         if self._input_ms >= self._next_usage_ms:
             self._next_usage_ms = self._input_ms + _USAGE_EVERY_MS
-            ratio = min(1.0, entry.kv_cache_length / CONTEXT_TOKENS)
+            ratio = min(1.0, entry.kv_cache_length / entry.context_tokens)
             window = {"usage_ratio": round(ratio, 4)}
             actions.append(self._event(wire.LiveUsage, usage=self._usage(), context_window=window))
         return actions

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from antiphon.edge.media.decode import read_media
-from antiphon.edge.media.voices import UploadedVoices
+from antiphon.edge.media.voices import UploadedVoices, load_named_voice
 from antiphon.edge.protocols.chat import decode_input
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.audio import PcmFormat
@@ -125,8 +125,10 @@ def _function_name(tool: dict[str, Any]) -> Any:
 
 
 def _renamed(error: InvalidInput) -> InvalidInput:
-    """Names the field as OpenAI's API does: of the media, only pictures are checked so late."""
+    """Names the field as OpenAI's API does. Of the media, only pictures and voices are checked so late."""
     field = error.field and _IMAGE.sub(lambda m: f"{m[0][:-4]}image_url.url", error.field)
+    if field and field.startswith("tts."):
+        field = "audio.voice"
     message = error.message.replace(error.field or "\0", field or "")
     return InvalidInput(message, field=field, code=error.code)
 
@@ -177,12 +179,21 @@ def _item(part: RequestPart, where: str, sounds: Mapping[str, bytes]) -> Any:
     return TextItem(type="text", text=value)
 
 
-def decode_speech(request: SpeechRequest, voices: frozenset[str]) -> ChatIn:
-    voice = chosen_voice(voice_name(request.voice), voices)
-    return _made(
-        TextPart(request.input),
-        ChatOptions(task="read_aloud", streaming=True, tts=TtsConfig(enabled=True, voice=voice)),
+async def decode_speech(
+    request: SpeechRequest,
+    voices: frozenset[str],
+    settings: EdgeSettings,
+    uploads: UploadedVoices,
+) -> ChatIn:
+    """Raises InvalidInput for an unknown voice."""
+    voice, reference = chosen_voice(voice_name(request.voice), voices), b""
+    if voice.startswith(UPLOADED):
+        reference = await load_named_voice(settings, uploads, voice, "voice")
+        voice = ""
+    options = ChatOptions(
+        task="read_aloud", streaming=True, tts=TtsConfig(enabled=True, voice=voice)
     )
+    return replace(_made(TextPart(request.input), options), ref_audio=reference)
 
 
 def decode_transcription(request: TranscriptionRequest, sound: bytes) -> ChatIn:

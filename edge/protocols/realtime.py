@@ -50,7 +50,6 @@ from antiphon.shared_schemas.entries import (
 )
 from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.messages.realtime import (
-    CONTEXT_TOKENS,
     MIN_SAMPLES,
     Append,
     Listen,
@@ -297,7 +296,7 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
         if self._notices and entry.context_left_s is not None:
             notice = SessionNotice(limit="context", seconds_left=entry.context_left_s)
             actions.append(Send(notice))
-        if entry.kv_cache_length >= CONTEXT_TOKENS:
+        if entry.kv_cache_length >= entry.context_tokens:
             actions += self._close(EndReason.CONTEXT_FULL)
         return actions
 

@@ -205,7 +205,8 @@ async def _completion(request: Request, edge: EdgeContext, reservation: Reservat
 
 async def _speech(request: Request, edge: EdgeContext, reservation: Reservation) -> Decoded:
     asked = parse_speech(await _json(request, edge, reservation))
-    entry = decode_speech(asked, await _voices(edge, voice_name(asked.voice)))
+    voices = await _voices(edge, voice_name(asked.voice))
+    entry = await decode_speech(asked, voices, edge.settings, edge.broker.voices.sound)
     return entry, SpeechAnswer(asked.response_format)
 
 

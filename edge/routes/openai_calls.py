@@ -78,8 +78,9 @@ async def create_call(edge: EdgeDep, request: Request) -> Response:
     try:
         call = await _prepare(edge, request)
     except NoFreePort as error:
-        edge.metrics.rejected.labels("no_udp_port").inc()
-        raise HttpError(503, ErrorCode.QUEUE_FULL, str(error), retry_after_s=5) from None
+        raise HttpError(
+            503, ErrorCode.QUEUE_FULL, str(error), retry_after_s=5, reason="no_udp_port"
+        ) from None
     except (HttpError, HTTPException, ClientDisconnect):
         raise
     except Exception as error:

@@ -79,7 +79,7 @@ class DuplexRunner(SessionRunner[RecoveredDuplex, PrepareIn, DuplexView]):
         self._paused_until_s = 0.0
         self._current_time = 0
         self._played_ms: float | None = None
-        self._sequence = UnitSequence()
+        self._sequence = UnitSequence(context.processor.info.context_tokens)
         self._guard: BargeInGuard | None = None
         self._speech = ModelSpeech()
         self._voice, self._response = VoiceLevel(), ResponseTimer()

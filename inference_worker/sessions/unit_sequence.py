@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from antiphon.shared_schemas.entries import ResultOut
-from antiphon.shared_schemas.messages.realtime import CONTEXT_TOKENS
 from antiphon.shared_schemas.unit_result import UnitResult, user_transcript
 
 RESULTS_KNOWN = 11
@@ -17,15 +16,19 @@ _NOTICE_S = 30.0
 
 
 class UnitSequence:
-    """The units of one session: their numbers, words without audio, and the forecast."""
+    """The units of one session: their numbers, words without audio, and the forecast.
 
-    def __init__(self) -> None:
+    `context_tokens`: how many the engine's context has.
+    """
+
+    def __init__(self, context_tokens: int) -> None:
+        self._context_tokens = context_tokens
         self._unit = 0
         self._turn = 0
         self._speaking = False
         self._text = ""
         self._user_text = ""
-        self._forecast = ContextForecast()
+        self._forecast = ContextForecast(context_tokens)
 
     def next(self, result: UnitResult) -> dict[str, Any]:
         """The fields of the next result."""
@@ -38,6 +41,7 @@ class UnitSequence:
             "user_text_before": self._user_text,
             "context_left_s": self._forecast.add(result.current_time, result.kv_cache_length),
             "context_forecast": self._forecast.on,
+            "context_tokens": self._context_tokens,
         }
         self._enter(result, has_audio=len(result.audio) > 0)
         return fields
@@ -65,13 +69,15 @@ class UnitSequence:
 
 
 class ContextForecast:
-    """Predicts when a context is full, from its growth in the last seconds. It reports that once.
+    """Predicts when a context of so many tokens is full, from its growth in the last seconds. It reports
+    that once.
 
     A context that shrinks is a sliding one, which is never full. `on` is false once nothing follows.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tokens: int) -> None:
         self.on = True
+        self._capacity = tokens
         self._samples: deque[tuple[int, int]] = deque(maxlen=RESULTS_KNOWN)
 
     def add(self, at_ms: int, tokens: int) -> float | None:
@@ -85,6 +91,6 @@ class ContextForecast:
         begin_ms, begin = self._samples[0]
         if len(self._samples) < _MIN_SAMPLES or tokens <= begin or at_ms <= begin_ms:
             return None
-        left_s = (CONTEXT_TOKENS - tokens) * (at_ms - begin_ms) / 1000 / (tokens - begin)
+        left_s = (self._capacity - tokens) * (at_ms - begin_ms) / 1000 / (tokens - begin)
         self.on = left_s > _NOTICE_S
         return None if self.on else round(max(0.0, left_s), 1)

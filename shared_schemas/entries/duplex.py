@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from antiphon.shared_schemas.audio import PcmFormat, float_bytes
-from antiphon.shared_schemas.config import USUAL_CHUNK_MS, DuplexConfig
+from antiphon.shared_schemas.config import CONTEXT_TOKENS, USUAL_CHUNK_MS, DuplexConfig
 from antiphon.shared_schemas.entries.base import StreamEntry
 from antiphon.shared_schemas.unit_result import FirstAudio, TokenUsage, UnitResult
 
@@ -106,8 +106,8 @@ class ResultOut(StreamEntry, tag="result"):
     The other fields say what depends on earlier units, so that a reader needs none of them. `unit` counts
     the units before this one, `turn` the turns of the model up to here, `total_usage` the tokens.
     `text_before` and `user_text_before` are the words of the units just before that spoke without audio.
-    `context_left_s` is set once, when the context is nearly full. `context_forecast` is false when no
-    such report follows.
+    `context_left_s` is set once, when the context of `context_tokens` is nearly full. `context_forecast`
+    is false when no such report follows.
     """
 
     input_n: int
@@ -141,6 +141,7 @@ class ResultOut(StreamEntry, tag="result"):
     user_text_before: str = ""
     context_left_s: float | None = None
     context_forecast: bool = True
+    context_tokens: int = CONTEXT_TOKENS
     usage: TokenUsage | None = None
     total_usage: TokenUsage | None = None
     first_audio: FirstAudio | None = None

@@ -5,6 +5,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError
 
+from antiphon.shared_schemas.config import VoiceName
 from antiphon.shared_schemas.errors import InvalidInput, name_field
 from antiphon.shared_schemas.wire import ClientMessage, Media
 
@@ -47,7 +48,7 @@ class VoiceId(ClientMessage):
 class AudioOutput(ClientMessage):
     """How a spoken answer is sent."""
 
-    voice: str | VoiceId
+    voice: VoiceName | VoiceId
     format: Literal["wav", "mp3", "flac", "opus", "aac", "pcm16"]
 
 
@@ -126,7 +127,7 @@ class SpeechRequest(ClientMessage):
 
     model: str = Field(max_length=256)
     input: str = Field(min_length=1, max_length=MAX_SPOKEN_CHARS)
-    voice: str | VoiceId = ""
+    voice: VoiceName | VoiceId = ""
     response_format: Literal["mp3", "opus", "aac", "flac", "wav", "pcm"] = "mp3"
     speed: Literal[1] | None = None
     stream_format: Literal["audio"] | None = None

@@ -12,8 +12,6 @@ from antiphon.shared_schemas.wire import ClientMessage, Media, MessageReader, No
 MIN_SAMPLES = 4000
 """A quarter of a second: the shortest audio of an `append`."""
 
-CONTEXT_TOKENS = 8192
-
 
 class SessionSettings(ClientMessage):
     """The settings of a session. References are base64 WAV, or raw float32 PCM at 16 kHz.

@@ -6,10 +6,9 @@ from typing import Any, Literal
 from pydantic import Field, field_validator
 from pydantic_core import PydanticCustomError
 
-from antiphon.shared_schemas.config import DuplexConfig
+from antiphon.shared_schemas.config import CONTEXT_TOKENS, DuplexConfig
 from antiphon.shared_schemas.messages.duplex import MAX_FRAMES, Slices
 from antiphon.shared_schemas.messages.realtime import (
-    CONTEXT_TOKENS,
     ErrorEvent,
     PlaybackEvent,
     SessionClose,

@@ -36,7 +36,7 @@ from antiphon.shared_schemas.states import SessionKind
 _LONGEST_GAP_S = 3.0
 """A longer silence between two chunks was a pause; the replay shortens it."""
 
-_CHAT_OPTIONS = ("omni_mode", "enable_thinking", "use_tts_template")
+_CHAT_SWITCHES = ("omni_mode", "enable_thinking", "use_tts_template")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +102,17 @@ ReplayPlan = DuplexPlan | HalfDuplexPlan | ChatPlan
 def plan_replay(recording: LoadedRecording) -> ReplayPlan:
     """The plan for the recording's kind; the replay itself is not recorded.
 
-    Raises CannotLoad if there is nothing to play, if a reference is missing or while the session runs.
+    Raises CannotLoad if there is nothing to play, if a reference is missing, while the session runs, and
+    for a session of OpenAI's Realtime API, whose items and tools no recording can send again.
     """
     match recording.timeline:
         case DuplexRecording() as timeline:
             return _duplex_plan(recording.folder, timeline)
         case TurnRecording(mode="chat") as timeline:
             return _chat_plan(recording.folder, timeline)
+        case TurnRecording(app_type=SessionKind.TURNS):
+            name = recording.folder.name
+            raise CannotLoad(f"{name} is a session of OpenAI's Realtime API: it cannot be replayed")
         case TurnRecording() as timeline:
             return _half_duplex_plan(recording.folder, timeline)
     name = recording.folder.name
@@ -193,7 +197,9 @@ def _chat_plan(folder: Path, recording: TurnRecording) -> ChatPlan:
     config = recording.config
     reference = _reference(folder, config.get("ref_audio"))
     voice = None if reference is None else b64encode_as_string(float_bytes(reference))
-    options: dict[str, Any] = {name: config.get(name, False) for name in _CHAT_OPTIONS}
+    tts = config.get("tts", {})
+    options: dict[str, Any] = {name: config.get(name, False) for name in _CHAT_SWITCHES}
+    options["time_zone"] = config.get("time_zone", "")
     if config.get("max_slice_nums") is not None:
         options["image"] = {"max_slice_nums": config["max_slice_nums"]}
     if config.get("tools"):
@@ -201,7 +207,9 @@ def _chat_plan(folder: Path, recording: TurnRecording) -> ChatPlan:
     request = {
         "history": [_message(folder, message) for message in turn.input.messages],
         "generation": ChatGeneration.model_validate(config.get("generation", {})),
-        "tts": ChatTts(enabled=config.get("tts", {}).get("enabled", False), ref_audio_data=voice),
+        "tts": ChatTts(
+            enabled=tts.get("enabled", False), voice=tts.get("voice", ""), ref_audio_data=voice
+        ),
         "options": options | {"record": False},
     }
     return ChatPlan(request, _turn_outcome(turn))

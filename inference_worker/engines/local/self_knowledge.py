@@ -119,7 +119,7 @@ class SelfKnowledge:
         text = answer(last["content"], situation)
         if not_understood and text and (text in REACTIONS or is_unknown(text)):
             return not_understood  # these take any words
-        if text == ENGLISH_ONLY and self._options.model_path is not None:
+        if text == ENGLISH_ONLY and not self._options.bundled_model:
             return not_understood  # a larger model may know the language
         if text is None:
             return not_understood

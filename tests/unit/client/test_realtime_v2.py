@@ -79,13 +79,18 @@ async def test_a_full_duplex_session() -> None:
         assert session.ended_by == "client_closed"
 
 
-async def test_settings_that_version_1_does_not_have_are_refused() -> None:
+async def test_version_1_has_some_settings_and_refuses_others() -> None:
     async def script(wire: Wire) -> None:
         await wire.send("session.queue_done")
+        settings = (await wire.expect("session.update"))["session"]
+        assert settings == {"instructions": "Be brief.", **chosen}
+        await wire.send("session.created", session_id="rt_1", prompt_length=3)
 
+    chosen = {"voice": "emma", "barge_in": False, "record": False}
     async with Scripted(script).running() as server, connect_realtime(server.url) as session:
-        with pytest.raises(ValueError, match="version=2"):
-            await session.update(config={"length_penalty": 1.05})
+        with pytest.raises(ValueError, match=r"config: length_penalty needs .*version=2"):
+            await session.update(config={"length_penalty": 1.05, "record": False})
+        await session.update("Be brief.", config=chosen)
 
 
 async def test_a_chat_with_several_requests() -> None:

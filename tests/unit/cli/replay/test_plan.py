@@ -2,16 +2,17 @@
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from antiphon.cli.common import CannotLoad
-from antiphon.cli.local_recordings import LocalRecordings, load_pcm
-from antiphon.cli.replay.plan import DuplexPlan, plan_replay
+from antiphon.cli.local_recordings import LoadedRecording, LocalRecordings, load_pcm
+from antiphon.cli.replay.plan import ChatPlan, DuplexPlan, plan_replay
 from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, samples_from_bytes, to_pcm16
-from antiphon.shared_schemas.recording import META_FILE, RECORDING_FILE
+from antiphon.shared_schemas.recording import META_FILE, RECORDING_FILE, TurnRecording
 from support.fork_server import run_antiphon
 from support.recorder_conversations import tree
 from support.recordings import recorded
@@ -121,3 +122,32 @@ def _pcm(path: Path) -> np.ndarray[tuple[int], np.dtype[np.int16]]:
 
     pcm: np.ndarray[tuple[int], np.dtype[np.int16]] = soundfile.read(path, dtype="int16")[0]
     return pcm
+
+
+def of_turns(mode: str, kind: str, config: Mapping[str, object]) -> LoadedRecording:
+    message = {"role": "user", "parts": [{"type": "text", "text": "Hello."}]}
+    turn = {
+        "index": 0,
+        "request_ts_ms": 0,
+        "input": {"messages": [message]},
+        "output": {"text": "Hi."},
+        "timing": {},
+    }
+    about = {"session_id": "s", "recording_id": "a" * 32, "mode": mode, "app_type": kind}
+    rest = {"worker_id": "w", "start_ts": "2026-01-31T12:00:00Z", "events": []}
+    record = TurnRecording.model_validate({**about, **rest, "config": config, "turns": [turn]})
+    return LoadedRecording(Path("a" * 32), None, record)  # type: ignore[arg-type]
+
+
+def test_a_chat_is_asked_again_with_its_voice_and_its_time_zone() -> None:
+    settings = {"tts": {"enabled": True, "voice": "emma"}, "time_zone": "Asia/Tokyo"}
+    plan = plan_replay(of_turns("chat", "chat", settings))
+    assert isinstance(plan, ChatPlan)
+    assert plan.request["tts"].enabled
+    assert plan.request["tts"].voice == "emma"
+    assert plan.request["options"]["time_zone"] == "Asia/Tokyo"
+
+
+def test_a_session_of_the_openai_api_cannot_be_replayed() -> None:
+    with pytest.raises(CannotLoad, match="OpenAI's Realtime API: it cannot be replayed"):
+        plan_replay(of_turns("half_duplex", "turns", {"turn_detection": None}))

@@ -3,9 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
+from antiphon.edge.protocols.openai import decode_completion, decode_speech
 from antiphon.edge.protocols.openai_answers import subtitles
+from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.errors import InvalidInput
 from antiphon.shared_schemas.messages.openai import (
     parse_completion,
@@ -44,6 +47,7 @@ USER: dict[str, Any] = {"role": "user", "content": "Hello"}
         ({"tool_choice": {"type": "function", "function": {}}}, "tool_choice"),
         ({"audio": {"voice": 5, "format": "wav"}}, "audio.voice"),
         ({"audio": {"voice": {}, "format": "wav"}}, "audio.voice"),
+        ({"audio": {"voice": "v" * 65, "format": "wav"}}, "audio.voice"),
         ({"audio": {"voice": "alloy"}}, "audio.format"),
         ({"messages": [{**USER, "content": 5}]}, "messages.0.content"),
         ({"messages": [{**USER, "content": [{"text": "x"}]}]}, "messages.0.content"),
@@ -56,6 +60,42 @@ def test_a_field_of_several_forms_has_its_own_name(change: dict[str, Any], field
         parse_completion({"model": "m", "messages": [USER], **change})
     assert refused.value.field == field
     assert refused.value.message.startswith(field)
+
+
+def test_a_voice_of_speech_has_a_longest_name() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        parse_speech({"model": "m", "input": "Hello", "voice": "v" * 65})
+    assert refused.value.field == "voice"
+
+
+async def uploads(voice_id: str) -> bytes | None:
+    """One voice: a second of one value."""
+    return np.full(16000, 16384, dtype="<i2").tobytes() if voice_id == "a" * 32 else None
+
+
+async def test_uploaded_voices_read_aloud_and_answer() -> None:
+    none = frozenset[str]()
+    voice = f"uploaded:{'a' * 32}"
+    asked = parse_speech({"model": "m", "input": "Hello", "voice": voice})
+    entry = await decode_speech(asked, none, EdgeSettings(), uploads)
+    assert entry.options.tts.voice == ""
+    reference = np.frombuffer(entry.ref_audio, dtype="<f4")
+    assert len(reference) == 16000
+    assert reference == pytest.approx(0.5, abs=1e-4)
+    asked = parse_speech({"model": "m", "input": "Hello", "voice": "uploaded:none"})
+    with pytest.raises(InvalidInput) as refused:
+        await decode_speech(asked, none, EdgeSettings(), uploads)
+    assert refused.value.field == "voice"
+    audio = {"voice": "uploaded:none", "format": "wav"}
+    spoken = {"model": "m", "messages": [USER], "modalities": ["text", "audio"], "audio": audio}
+    with pytest.raises(InvalidInput) as refused:
+        await decode_completion(parse_completion(spoken), none, EdgeSettings(), uploads, no_sound)
+    assert refused.value.field == "audio.voice"
+    assert refused.value.message.startswith("audio.voice")
+
+
+async def no_sound(_file: bytes, _field: str) -> bytes:
+    raise AssertionError("no sound was sent")
 
 
 TOOL = {"type": "function", "function": {"name": "now", "parameters": {"type": "object"}}}

@@ -158,9 +158,12 @@ def test_final_entries(entry: OutEntry, reason: str, finish: Finish) -> None:
     assert actions[-1] == finish
 
 
-def test_a_context_of_8192_tokens_is_full() -> None:
-    machine = _machine(Phase.ACTIVE)
-    actions = machine.deliver(_unit(listen=True, kv_cache_length=8192), 0)
+@pytest.mark.parametrize("tokens", [4096, 8192, 16384])
+def test_a_session_ends_when_the_context_of_its_engine_is_full(tokens: int) -> None:
+    machine, unit = _machine(Phase.ACTIVE), {"listen": True, "context_tokens": tokens}
+    actions = machine.deliver(_unit(**unit, kv_cache_length=tokens - 1), 0)
+    assert [wire["type"] for wire in _wires(actions)] == ["response.listen"]
+    actions = machine.deliver(_unit(**unit, kv_cache_length=tokens), 0)
     assert [wire["type"] for wire in _wires(actions)] == ["response.listen", "session.closed"]
     assert actions[-1] == Finish(Close.NORMAL, EndReason.CONTEXT_FULL)
 

@@ -35,7 +35,7 @@ def published(units: list[UnitResult], sequence: UnitSequence) -> list[ResultOut
 
 def test_turns_begin_with_speech_after_listening_or_after_an_end() -> None:
     units = [listen(), speak("a"), speak("b", end_of_turn=True), speak("c"), listen(), speak("d")]
-    results = published(units, UnitSequence())
+    results = published(units, UnitSequence(8192))
     assert [result.unit for result in results] == [0, 1, 2, 3, 4, 5]
     assert [result.turn for result in results] == [0, 1, 1, 2, 2, 3]
 
@@ -49,7 +49,7 @@ def test_words_without_audio_are_repeated_until_there_is_audio() -> None:
         listen(),
         listen(),
     ]
-    results = published(units, UnitSequence())
+    results = published(units, UnitSequence(8192))
     assert [r.text_before for r in results] == ["", "Hello", "Hello there", "", "Well", ""]
     assert [r.user_text_before for r in results] == ["", "Hi.", "Hi.", "", "So?", ""]
 
@@ -68,9 +68,18 @@ def test_a_context_that_is_nearly_full_is_reported_once(
     lengths: list[int], expected: list[float], continues: bool
 ) -> None:
     units = [listen(current_time=1000 * n, kv_cache_length=t) for n, t in enumerate(lengths)]
-    results = published(units, UnitSequence())
+    results = published(units, UnitSequence(8192))
     assert [r.context_left_s for r in results if r.context_left_s is not None] == expected
     assert results[-1].context_forecast is continues
+
+
+@pytest.mark.parametrize(("tokens", "expected"), [(4096, [29.9]), (16384, [])])
+def test_the_context_is_that_of_the_engine(tokens: int, expected: list[float]) -> None:
+    lengths = [100 * n + 6 for n in range(5, 16)]
+    units = [listen(current_time=1000 * n, kv_cache_length=t) for n, t in enumerate(lengths)]
+    results = published(units, UnitSequence(tokens))
+    assert [r.context_left_s for r in results if r.context_left_s is not None] == expected
+    assert {r.context_tokens for r in results} == {tokens}
 
 
 UNITS = st.builds(
@@ -92,7 +101,7 @@ UNITS = st.builds(
 def test_another_worker_continues_from_the_newest_results(
     before: list[UnitResult], after: list[UnitResult]
 ) -> None:
-    first, second = UnitSequence(), UnitSequence()
+    first, second = UnitSequence(8192), UnitSequence(8192)
     results = published(before, first)
     second.restore(results[-RESULTS_KNOWN:])
     assert published(after, first) == published(after, second)

@@ -1025,6 +1025,20 @@ def test_doubtful_words_are_answered_for_any_model(options: LocalOptions, *, say
         assert SelfKnowledge(options).answer(known, doubtful=True) == "You are welcome."
 
 
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (LocalOptions(rules=True), ENGLISH_ONLY),
+        (LocalOptions(rules=True, model_path=Path("larger.gguf")), None),
+        (LocalOptions(rules=True, llm_url="http://localhost/v1", llm_model="any"), None),
+    ],
+    ids=["bundled", "file", "server"],
+)
+def test_a_larger_model_may_know_other_languages(options: LocalOptions, says: str | None) -> None:
+    asked = [{"role": "user", "content": FOREIGN[0]}]
+    assert SelfKnowledge(options).answer(asked) == says
+
+
 def test_the_prompt_names_the_assistant_and_the_date_of_the_clients_zone() -> None:
     knowledge = SelfKnowledge(LocalOptions(), "", "Pacific/Kiritimati")
     prompt = knowledge.prompt("Be brief.")
