@@ -6,9 +6,20 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from antiphon.broker.removed_settings import REMOVED_OPTIONS
-from antiphon.broker.settings import StatusSettings
+from antiphon.broker.settings import InvalidSettings, StatusSettings
 from antiphon.inference_worker.engines.local.options import CHINESE_NEEDS
 from antiphon.shared_schemas.constant import CONSTANT
+
+_OPTIONS_OF_LOCAL = ("language", "voice", "llm_url", "llm_model", "llm_key_file")
+_OPTIONS = (*_OPTIONS_OF_LOCAL, "quantize")
+_SETTINGS_OF = {
+    "local": ("model_path", *_OPTIONS_OF_LOCAL),
+    "minicpmo": ("model_path", "quantize"),
+    "backend": (),
+    "simulated": (),
+}
+_OF_ENGINES = ("model_path", *_OPTIONS)
+"""Those of engines of other packages, if set."""
 
 
 class WorkerSettings(StatusSettings):
@@ -69,21 +80,38 @@ class WorkerSettings(StatusSettings):
 
     @model_validator(mode="after")
     def _one_language_model(self) -> Self:
-        if self.llm_url and self.model_path is not None:
+        if self.engine == "local" and self.llm_url and self.model_path is not None:
             raise ValueError("model_path and llm_url name two language models; set one of them")
         return self
 
     @model_validator(mode="after")
     def _model_of_the_language(self) -> Self:
-        if self.language == "zh" and self.model_path is None and not self.llm_url:
+        has_one = self.model_path is not None or self.llm_url
+        if self.engine == "local" and self.language == "zh" and not has_one:
             raise ValueError(CHINESE_NEEDS)
         return self
+
+    def __init__(self, **flags: Any) -> None:
+        super().__init__(**flags)
+        for name in _OF_ENGINES:
+            if flags.get(name) is not None and name not in self._own_settings:
+                flag = name.replace("_", "-")
+                raise InvalidSettings(f"--{flag}: the engine {self.engine!r} has no such option")
+
+    @property
+    def _own_settings(self) -> tuple[str, ...]:
+        """The settings of this engine: those of others in the environment or a file are for them."""
+        return _SETTINGS_OF.get(self.engine, _OF_ENGINES)
+
+    @property
+    def model(self) -> Path | None:
+        """`model_path`, if the engine has one."""
+        return self.model_path if "model_path" in self._own_settings else None
 
     @property
     def all_engine_options(self) -> dict[str, Any]:
         """`engine_options`, and the options that have a separate setting."""
-        names = ("quantize", "language", "voice", "llm_url", "llm_model", "llm_key_file")
-        own = {name: getattr(self, name) for name in names}
+        own = {name: getattr(self, name) for name in self._own_settings if name in _OPTIONS}
         return self.engine_options | {
             name: str(value) for name, value in own.items() if value is not None
         }

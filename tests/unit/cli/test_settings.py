@@ -148,9 +148,27 @@ def test_a_value_that_must_be_json(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_quantize_is_an_option_of_the_engine() -> None:
-    settings = WorkerSettings(quantize="int8", engine_options={"seed": 1})
-    assert settings.all_engine_options == {"seed": 1, "quantize": "int8"}
+    settings = WorkerSettings(engine="minicpmo", quantize="int8", engine_options={"a": 1})
+    assert settings.all_engine_options == {"a": 1, "quantize": "int8"}
     assert WorkerSettings().all_engine_options == {}
+
+
+def test_settings_of_one_engine_do_not_disturb_another() -> None:
+    """A load test runs `simulated` where a file names the language model of `local`."""
+    text = 'llm_url = "http://h/v1"\nllm_model = "m"\nvoice = "emma"\nquantize = "int8"'
+    Path("antiphon.toml").write_text(text)
+    assert WorkerSettings(engine="simulated").all_engine_options == {}
+    assert WorkerSettings(engine="minicpmo").all_engine_options == {"quantize": "int8"}
+    assert set(WorkerSettings().all_engine_options) == {"llm_url", "llm_model", "voice"}
+    assert set(WorkerSettings(engine="theirs").all_engine_options) >= {"quantize", "voice"}
+    for name, engine in (("voice", "simulated"), ("quantize", "local"), ("model_path", "backend")):
+        flag = name.replace("_", "-")
+        with pytest.raises(InvalidSettings, match=f"--{flag}: the engine '{engine}' has no such"):
+            WorkerSettings(engine=engine, **{name: "int8"})
+    assert WorkerSettings(engine="minicpmo", model_path=Path("MiniCPM-o-4_5")).model is not None
+    Path("antiphon.toml").write_text('model_path = "model.gguf"')
+    assert WorkerSettings(engine="simulated").model is None
+    assert WorkerSettings().model == Path("model.gguf")
 
 
 def test_a_server_of_a_language_model_is_an_option_of_the_engine() -> None:
