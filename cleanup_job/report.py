@@ -91,6 +91,7 @@ class CleanupMetrics:
         self._last = _gauge(registry, "last_sweep_timestamp_seconds", "When one last ended.")
         self._kept = _gauge(registry, "kept_recordings", "Recordings left by the last sweep.")
         self._bytes = _gauge(registry, "kept_bytes", "Bytes of the recordings left.")
+        self._last.set_to_current_time()  # until a sweep ends: its age is that of the process
         for status in (*SweepStatus, "failed"):
             self._sweeps.labels(status)
         for rule in Rule:
@@ -99,9 +100,11 @@ class CleanupMetrics:
     def observe(self, report: SweepReport) -> None:
         """Count one sweep; a dry run changes no total."""
         self._sweeps.labels(report.status).inc()
-        if report.status not in (SweepStatus.DONE, SweepStatus.STOPPED):
+        if report.status is SweepStatus.BUSY:
             return
         self._last.set_to_current_time()
+        if report.status is SweepStatus.DISABLED:
+            return
         self._failures.inc(len(report.failed))
         self._kept.set(report.remaining)
         self._bytes.set(report.remaining_bytes)

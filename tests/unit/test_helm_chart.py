@@ -300,6 +300,33 @@ def test_a_gpu_worker_has_a_gpu_and_the_models(helm: Helm) -> None:
     assert mounts == {"secrets", "tmp", "models", "programs"}
 
 
+def test_a_gpu_worker_needs_no_limits_of_its_own(helm: Helm, tmp_path: Path) -> None:
+    (tmp_path / "values.yaml").write_text("worker: {resources: {limits: null}}")
+    found = helm.objects(*INSTALLATIONS["gpu"], "--values", str(tmp_path / "values.yaml"))
+    (worker,) = [container for name, _, container in workloads(found) if name == "worker"]
+    assert worker["resources"]["limits"] == {"nvidia.com/gpu": "1"}
+    assert worker["resources"]["requests"] == {"cpu": "4", "memory": "16Gi"}
+
+
+@pytest.mark.parametrize("values", ["default", "gpu"])
+def test_the_next_worker_loads_before_the_slots_are_used(helm: Helm, values: str) -> None:
+    found = helm.objects(*INSTALLATIONS[values], "--set=worker.autoscaling.by=keda")
+    (worker,) = [container for name, _, container in workloads(found) if name == "worker"]
+    (slots,) = [int(word[8:]) for word in worker["args"] if word.startswith("--slots=")]
+    (scaler,) = of_kind(found, "ScaledObject")
+    wanted = int(scaler["spec"]["triggers"][0]["metadata"]["threshold"])
+    assert wanted == slots * 3 / 4
+
+
+def test_the_host_may_be_a_wildcard(helm: Helm) -> None:
+    found = helm.objects(
+        "--set=ingress.enabled=true,ingress.host=*.example.org,ingress.tlsSecret=voice-tls"
+    )
+    (ingress,) = of_kind(found, "Ingress")
+    assert ingress["spec"]["rules"][0]["host"] == "*.example.org"
+    assert ingress["spec"]["tls"][0]["hosts"] == ["*.example.org"]
+
+
 def test_the_values_reach_the_objects(helm: Helm) -> None:
     found = helm.objects(*EVERYTHING)
     kinds = {each["kind"]: each for each in found}
@@ -406,6 +433,34 @@ def test_monitoring_has_the_alerts_and_the_dashboard(helm: Helm) -> None:
     assert monitor["spec"]["jobLabel"] == "app.kubernetes.io/component"
 
 
+def test_alerts_watch_one_namespace(helm: Helm) -> None:
+    """Else the edges of another release would hide that this one has none."""
+    (rules,) = of_kind(helm.objects(*EVERYTHING), "PrometheusRule")
+    for rule, alert in zip(rules["spec"]["groups"][0]["rules"], ALERTS, strict=True):
+        for selector in re.findall(r"\b(?:antiphon_\w+|up\b)(\{[^}]*\})?", rule["expr"]):
+            assert 'namespace="calls"' in selector, rule["expr"]
+        plain = rule["expr"].replace('{namespace="calls"}', "").replace('namespace="calls", ', "")
+        assert plain == alert["expr"]
+        assert rule["labels"] == {"namespace": "calls", **alert["labels"]}
+        assert rule["annotations"]["summary"] == alert["annotations"]["summary"]
+
+
+def test_without_monitoring_nobody_reads_metrics(helm: Helm) -> None:
+    found = helm.objects(
+        "--set=networkPolicy.enabled=true", "--set-json=networkPolicy.monitoring=[]"
+    )
+    (policy,) = [
+        one["spec"]
+        for one in of_kind(found, "NetworkPolicy")
+        if one["metadata"]["name"] == "voice-services"
+    ]
+    assert policy["policyTypes"] == ["Ingress"]
+    assert policy["ingress"] == []
+    for version in KUBERNETES:
+        for one in of_kind(found, "NetworkPolicy"):
+            kubernetes_validate.validate(one, version, strict=True)
+
+
 def test_only_services_reach_redis_and_only_monitoring_reaches_metrics(helm: Helm) -> None:
     policies = {
         one["metadata"]["name"]: one["spec"]
@@ -450,6 +505,13 @@ def test_the_query_of_keda_is_the_documented_one(helm: Helm) -> None:
     assert f"\n{documented}\n" in (ROOT / "docs" / "operations.md").read_text()
 
 
+def test_workers_do_not_go_while_redis_is_down(helm: Helm) -> None:
+    """Then edges have no figures of the system, which is not a figure of 0."""
+    (found,) = of_kind(helm.objects("--set=worker.autoscaling.by=keda"), "ScaledObject")
+    assert found["spec"]["triggers"][0]["metadata"]["ignoreNullValues"] == "false"
+    assert found["spec"]["fallback"]["replicas"] == found["spec"]["maxReplicaCount"]
+
+
 MISTAKES = [
     (("--set=worker.engin=local",), "additional properties 'engin' not allowed"),
     (("--set=image.registry=registry.example.org/a",), "registry"),
@@ -458,6 +520,8 @@ MISTAKES = [
     (("--set=redis.enabled=false",), "set redis.url to your Redis"),
     (("--set=ingress.enabled=true",), "set ingress.host to the name that users open"),
     (("--set=worker.engine=minicpmo",), "set worker.modelsClaim"),
+    (("--set=worker.engine=minicpmo,worker.modelsClaim=models",), "set worker.gpus"),
+    (("--set=recordings.accessModes={ReadWriteOncePod}",), "accessModes"),
     (("--set=edge.webrtc.addresses={voice.example.org}",), "addresses"),
 ]
 

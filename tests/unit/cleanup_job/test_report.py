@@ -81,6 +81,22 @@ def test_a_skipped_sweep_keeps_the_gauges(metrics: CleanupMetrics, status: Sweep
     assert value(metrics, "sweeps_total", status=status) == 1
 
 
+def test_a_process_counts_as_a_sweep_at_its_start() -> None:
+    """Else the age of the last sweep would be that of 1970 until the first one ends."""
+    before = time.time()
+    metrics = CleanupMetrics(CollectorRegistry())
+    assert before <= value(metrics, "last_sweep_timestamp_seconds") <= time.time()
+
+
+def test_a_cleanup_without_rules_does_not_stand(metrics: CleanupMetrics) -> None:
+    before = value(metrics, "last_sweep_timestamp_seconds")
+    time.sleep(0.01)
+    metrics.observe(SweepReport(status=SweepStatus.BUSY))
+    assert value(metrics, "last_sweep_timestamp_seconds") == before
+    metrics.observe(SweepReport(status=SweepStatus.DISABLED))
+    assert value(metrics, "last_sweep_timestamp_seconds") > before
+
+
 def test_a_failed_sweep_is_counted(metrics: CleanupMetrics) -> None:
     metrics.fail()
     assert value(metrics, "sweeps_total", status="failed") == 1
