@@ -542,8 +542,9 @@ def print_stages(bench: Bench, rows: Sequence[dict[str, Any]]) -> None:
     if bench.on_gpu:
         args = bench.args
         print(f"\nLower bound of a unit of {count} sessions at {text} tokens:\n")
-        ceilings = Card(args.tbps, args.tflops)
-        print("\n".join(roofline(bench.network, ceilings, sessions=count, text=text)))
+        card = Card(args.tbps, args.tflops)
+        lines = roofline(bench.network, card, sessions=count, text=text, tokens=args.tokens)
+        print("\n".join(lines))
 
 
 if __name__ == "__main__":

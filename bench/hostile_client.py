@@ -7,7 +7,8 @@ audio at once. The other clients are those of `bench/edge_load.py`. Their latenc
 chunk to its whole result. Another process attacks as fast as it can, and connects again when it is cut off.
 It sends `X-Forwarded-For`, so that the limits of one address apply to it.
 
-`health` is the longest time of `/health` on a new connection of somebody else.
+`health` is the longest time of `/health` on a new connection of somebody else, without those that
+failed: they were cut off or not answered with 200.
 
 The longest iteration is that of the edge's event loop, in CPU time: other clients wait for it. The longest wait
 is the CPU time of the edge's other threads between two iterations: the loop waits for the interpreter's lock
@@ -18,6 +19,7 @@ import argparse
 import asyncio
 import base64
 import json
+import math
 import secrets
 import signal
 import struct
@@ -46,7 +48,7 @@ from antiphon.edge.service import run as run_edge
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.audio import INPUT_RATE
 from edge_load import load_plan, recording
-from hostile_http import DOWNLOAD, HEADERS, RECORDING, HttpAttack, http_kinds, watch_health
+from hostile_http import DOWNLOAD, HEADERS, RECORDING, Health, HttpAttack, http_kinds, watch_health
 from processes import ROOT, private_redis, process, spent, wait_for
 
 MIB = 1024 * 1024
@@ -279,7 +281,7 @@ async def measure(port: int, edge: psutil.Process, kind: str, plan: LoadPlan) ->
             attackers.append(subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE))
         return ProcessUsage.of({})
 
-    grown, health = list[int](), list[float]()
+    grown, health = list[int](), Health()
     watching = [
         asyncio.create_task(watch_memory(edge, grown)),
         asyncio.create_task(watch_health(port, health)),
@@ -295,7 +297,8 @@ async def measure(port: int, edge: psutil.Process, kind: str, plan: LoadPlan) ->
         "kind": kind,
         "p50_ms": latency["latency_ms"].get("p50"),
         "p99_ms": latency["latency_ms"].get("p99"),
-        "health_ms": max(health) * 1000,
+        "health_ms": max(health.seconds, default=math.nan) * 1000,
+        "health_failures": health.failures,
         "lost": latency["lost"],
         "edge_cpu": (seen[-1] - seen[0]) / plan.seconds,
         "rss_growth_mib": (max(grown, default=0) - before[0]) / MIB,
@@ -343,15 +346,24 @@ async def attack_edge(kind: str, port: int, seconds: float) -> Outcome:
     return attack.outcome
 
 
+FIGURES = {
+    "p50_ms": "p50 ms",
+    "p99_ms": "p99 ms",
+    "health_ms": "health ms",
+    "health_failures": "health failed",
+    "lost": "lost",
+    "iteration_ms": "longest iteration ms",
+    "wait_ms": "longest wait ms",
+}
+"""Whole numbers of a row, and the columns that show them."""
+
+
 def row_of(result: dict[str, Any]) -> str:
     """A row of the table, in Markdown."""
     ended = ", ".join(f"{how} × {n}" for how, n in result["attacker"].items())
     cells = (
         result["kind"],
-        *(
-            f"{result[name]:.0f}"
-            for name in ("p50_ms", "p99_ms", "health_ms", "lost", "iteration_ms", "wait_ms")
-        ),
+        *(f"{result[name]:.0f}" for name in FIGURES),
         f"{result['edge_cpu']:.0%}",
         f"{result['rss_growth_mib']:.0f}",
         ended,
@@ -377,16 +389,7 @@ def main() -> None:
         outcome = asyncio.run(attack_edge(options.attack, options.port, options.seconds))
         print(json.dumps(dict(outcome.most_common())))
         return
-    columns = (
-        "attack",
-        "p50 ms",
-        "p99 ms",
-        "health ms",
-        "lost",
-        "longest iteration ms",
-        "longest wait ms",
-        "edge CPU",
-    )
+    columns = ("attack", *FIGURES.values(), "edge CPU")
     print(f"| {' | '.join(columns)} | RSS growth MiB | the attacker |")
     print("|---" * (len(columns) + 2) + "|", flush=True)
     for kind in options.kinds.split(","):

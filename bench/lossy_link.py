@@ -27,7 +27,7 @@ _CLIENTS, _SERVER, _PORT = "10.9.0.1", "10.9.0.2", 8006
 _TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
 _MTU = 1500
 _HEAD = struct.Struct("!dI")
-"""When a unit was sent, and its length."""
+"""When a unit was due, and its length."""
 
 _UP, _DOWN = 32_000, 48_000
 _PRIORITY = os.sched_param(10)
@@ -64,7 +64,7 @@ def relay(one: int, other: int, loss: float, delay_s: float, jitter_s: float) ->
 
 
 def talk(connection: socket.socket, bytes_per_s: int, unit_s: float, count: int) -> list[float]:
-    """Send units when they are due, and return how long those of the other side took, in seconds."""
+    """Send units when they are due, and return how late those of the other side came, in seconds."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sound = bytes(int(bytes_per_s * unit_s))
 
@@ -73,16 +73,16 @@ def talk(connection: socket.socket, bytes_per_s: int, unit_s: float, count: int)
         for _ in range(count):
             due += unit_s
             time.sleep(max(0.0, due - time.monotonic()))
-            connection.sendall(_HEAD.pack(time.monotonic(), len(sound)) + sound)
+            connection.sendall(_HEAD.pack(due, len(sound)) + sound)
 
     sender = threading.Thread(target=send)
     sender.start()
     took = []
     with connection.makefile("rb") as units:
         for _ in range(count):
-            sent_at, length = _HEAD.unpack(units.read(_HEAD.size))
+            due_at, length = _HEAD.unpack(units.read(_HEAD.size))
             units.read(length)
-            took.append(time.monotonic() - sent_at)
+            took.append(time.monotonic() - due_at)
     sender.join()
     return took
 

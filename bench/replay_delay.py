@@ -29,8 +29,8 @@ _LOOK_S = 0.05
 _PATIENCE_S = 60.0
 
 
-async def call(url: str, seconds: int, *, video: bool) -> str:
-    """Hold a call; returns the id of its recording."""
+async def call(url: str, seconds: int, *, video: bool) -> tuple[str, float]:
+    """Hold a call; returns the id of its recording, and when its client sent `stop`."""
     dice = np.random.default_rng(1)
     async with connect_duplex(url, video=video, resume=True) as session:
         await session.wait_for_turn()
@@ -39,18 +39,18 @@ async def call(url: str, seconds: int, *, video: bool) -> str:
             sound: Samples = dice.uniform(-0.3, 0.3, INPUT_RATE).astype(np.float32)
             await session.send_audio(sound, frames=[camera_picture(second)] if video else ())
             await asyncio.sleep(1)
+        ended_at = time.monotonic()
         await session.stop()
         assert session.recording_id is not None
-        return session.recording_id
+        return session.recording_id, ended_at
 
 
-def playable_after(recordings: Recordings, name: str) -> float:
-    began = time.monotonic()
+def playable_after(recordings: Recordings, name: str, ended_at: float) -> float:
     while recordings.meta(name).replay is not ReplayState.READY:
-        if time.monotonic() - began > _PATIENCE_S:
+        if time.monotonic() - ended_at > _PATIENCE_S:
             sys.exit(f"{name} is not playable after {_PATIENCE_S:g} s")
         time.sleep(_LOOK_S)
-    return time.monotonic() - began
+    return time.monotonic() - ended_at
 
 
 def main() -> None:
@@ -67,10 +67,10 @@ def main() -> None:
         where = ("--port", str(port), "--health-port", "0", "--data-dir", folder)
         with process(*up, *where):
             wait_for(f"http://127.0.0.1:{port}/health")
-            found = []
+            found, recordings = [], Recordings(url)
             for _ in range(options.calls):
-                name = asyncio.run(call(url, options.seconds, video=options.video))
-                found.append(round(playable_after(Recordings(url), name), 2))
+                name, ended_at = asyncio.run(call(url, options.seconds, video=options.video))
+                found.append(round(playable_after(recordings, name, ended_at), 2))
     print(json.dumps({**vars(options), "playable_after_s": found, "median_s": median(found)}))
 
 

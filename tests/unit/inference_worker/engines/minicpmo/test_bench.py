@@ -20,11 +20,14 @@ import torch
 
 import gpu_duplex
 import memory_table
-from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
+from antiphon.inference_worker.engines.minicpmo.config import EngineOptions, Quantization
+from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from duplex_callers import TURN_UNITS, Script, due_times
 from gpu_duplex import WARM_UP_UNITS, Bench, Crowd, not_measured, units_of
 from gpu_report import costs, plot, table_row
+from random_model import config_of, random_network
+from roofline import Stage, stages
 from simulated_device import Cost
 
 ROOT = Path(__file__).parents[5]
@@ -298,3 +301,28 @@ def test_the_report_has_the_costs_of_the_simulation() -> None:
 
 def test_the_documented_table_of_cards_is_what_its_command_prints() -> None:
     assert "\n".join(memory_table.table()) in (ROOT / "docs" / "gpu.md").read_text()
+
+
+def stages_of(network: MiniCPMO, tokens: int = 19) -> dict[str, Stage]:
+    return {stage.name: stage for stage in stages(network, text=100, tokens=tokens)}
+
+
+def test_the_lower_bound_is_of_as_many_tokens_as_were_measured() -> None:
+    network = random_network(config_of("tiny"), torch.device("cpu"), "torch")
+    few, many = stages_of(network, 7), stages_of(network, 19)
+    assert (few["decode"].passes, few["decode"].tokens) == (7, 7)
+    assert many["speech"].tokens - few["speech"].tokens == 12
+    assert few["prefill"] == many["prefill"]
+
+
+@pytest.mark.parametrize("quantize", ["int8", "fp8"])
+def test_the_lower_bound_reads_quantised_weights(quantize: Quantization) -> None:
+    config, device = config_of("tiny"), torch.device("cpu")
+    plain = stages_of(random_network(config, device, "torch"))
+    packed = stages_of(random_network(config, device, "torch", quantize))
+    for name in ("prefill", "decode", "close"):
+        assert packed[name].work(1) == plain[name].work(1)
+        assert 4 * plain[name].weights.values == plain[name].weights.bytes
+        # A byte for most values instead of four, and their scales.
+        assert 0.25 < packed[name].weights.bytes / plain[name].weights.bytes < 0.4
+    assert packed["speech"] == plain["speech"]
