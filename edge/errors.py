@@ -222,7 +222,7 @@ _STATUS_HEADERS = {
 class HttpError(HTTPException):
     """An HTTP error with a `Problem` body. It also rejects a WebSocket that is not accepted yet.
 
-    Metrics count it by `reason`, which is its code unless that has several causes.
+    Metrics count it by its code, or as `counted_as`: a code may have several causes.
     """
 
     def __init__(
@@ -233,7 +233,7 @@ class HttpError(HTTPException):
         *,
         field: str | None = None,
         retry_after_s: int | None = None,
-        reason: str | None = None,
+        counted_as: str | None = None,
     ) -> None:
         headers = dict(_STATUS_HEADERS.get(status, {}))
         if retry_after_s is not None:
@@ -242,7 +242,7 @@ class HttpError(HTTPException):
         self.code = code
         self.field = field
         self.retryable = retry_after_s is not None
-        self.reason = reason or code
+        self.counted_as = counted_as or code
 
 
 _FRAMEWORK_CODES = {
@@ -296,7 +296,7 @@ def openai_error(status: int, code: str, text: str, field: str | None = None) ->
 async def http_error_response(connection: HTTPConnection, error: Exception) -> Response:
     """Exception handler for HttpError."""
     assert isinstance(error, HttpError)
-    connection.app.state.edge.metrics.rejected.labels(error.reason).inc()
+    connection.app.state.edge.metrics.rejected.labels(error.counted_as).inc()
     return _problem_response(
         connection, error, error.code, retryable=error.retryable, field=error.field
     )

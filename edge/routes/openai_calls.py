@@ -79,7 +79,7 @@ async def create_call(edge: EdgeDep, request: Request) -> Response:
         call = await _prepare(edge, request)
     except NoFreePort as error:
         raise HttpError(
-            503, ErrorCode.QUEUE_FULL, str(error), retry_after_s=5, reason="no_udp_port"
+            503, ErrorCode.QUEUE_FULL, str(error), retry_after_s=5, counted_as="no_udp_port"
         ) from None
     except (HttpError, HTTPException, ClientDisconnect):
         raise

@@ -25,7 +25,8 @@ _BAD_VALUES = ("no object", "a number out of range", "a binary frame cut short")
 _HEAD = """# Message × state
 
 What the edge answers to every message of a client in every state of its session. Errors name these states,
-except those of OpenAI's Realtime API and Twilio. `python -m support.message_table` writes this page.
+except those of OpenAI's Realtime API and Twilio. `PYTHONPATH=tests python -m support.message_table` writes
+this page.
 
 - *taken*: goes to the worker, which answers later. *kept*: waits for the worker, or a frame for its chunk.
 - *ignored*: the session is closing, or a call cannot use it. *bad values*: a message that is no object, has a
