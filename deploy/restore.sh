@@ -18,13 +18,23 @@ in_kubernetes() {
     image=$(kubectl get "$redis" --output 'jsonpath={.spec.template.spec.containers[0].image}')
     claim=$(kubectl get "deployment/$2-recorder" --output \
         'jsonpath={.spec.template.spec.volumes[?(@.name=="recordings")].persistentVolumeClaim.claimName}')
-    start="kubectl scale --replicas=1 $redis"
+    scale="kubectl --namespace $namespace scale"
+    start="$scale --replicas=1 $redis"
     for service in recorder cleanup worker edge; do
         count=$(kubectl get "deployment/$2-$service" --output 'jsonpath={.spec.replicas}')
-        start="$start && kubectl scale --replicas=$count deployment/$2-$service"
-        kubectl scale --replicas=0 "deployment/$2-$service"
+        # The chart has one, and a restore stops it first.
+        if [ "$service" = cleanup ] && [ "$count" = 0 ]; then
+            echo "restore.sh: deployment/$2-cleanup has 0 replicas, as after a restore that stopped before its end, so" \
+                "nothing was stopped or replaced. Set the replicas of recorder, cleanup, worker and edge first:" \
+                "$scale --replicas=… deployment/$2-…" >&2
+            exit 1
+        fi
+        start="$start && $scale --replicas=$count deployment/$2-$service"
     done
     echo "if this stops before its end, start the pods again: $start"
+    for service in cleanup recorder worker edge; do
+        kubectl scale --replicas=0 "deployment/$2-$service"
+    done
     kubectl scale --replicas=0 "$redis"
     kubectl wait --for=delete pod --selector "app.kubernetes.io/instance=$2" --timeout=300s
     pod "$2" "$image" "$claim" | kubectl apply --filename -
@@ -33,6 +43,7 @@ in_kubernetes() {
     kubectl exec --stdin "$2-restore" -- tar -C /redis -xf - < "$folder/redis.tar"
     kubectl exec --stdin "$2-restore" -- tar -C /data -xf - < "$folder/recordings.tar"
     kubectl delete pod "$2-restore"
+    unset -f kubectl # the commands have the namespace
     eval "$start"
 }
 
@@ -67,6 +78,15 @@ YAML
 
 in_compose() {
     cd "$(dirname "$0")/.."
+    services=$(docker compose config --services)
+    running=$(docker compose ps --services)
+    others=$(echo "$running" | grep -vxF "$services" || true)
+    # `stop` would leave them: a replica of Redis would become the master, and replace the restored data by its own.
+    if [ -n "$others" ]; then
+        echo "restore.sh: nothing was stopped or replaced, because COMPOSE_PROFILES or COMPOSE_FILE in .env lacks" \
+            "services that run:" $others >&2
+        exit 1
+    fi
     docker compose stop
     # Docker gives an empty volume to the owner of the folder in the image: for that of Redis, only root can change this.
     put secrets /redis redis.tar

@@ -68,6 +68,15 @@ async def test_a_backup_is_made_while_a_session_talks(
     assert redis(stack, "config get auto-aof-rewrite-percentage").split()[-1] == "100"
 
 
+def test_a_restore_beside_another_profile_stops_nothing(stack: Compose, folder: Path) -> None:
+    ha = ("--profile", "ha")
+    stack(*ha, "up", "--detach", "--no-build", "--no-recreate", "--wait", "redis-2")
+    with pytest.raises(AssertionError, match="services that run: redis-2"):
+        stack.run("deploy/restore.sh", str(folder))
+    assert redis(stack, f"get {KEY}") == "kept"
+    stack(*ha, "rm", "--stop", "--force", "redis-2")
+
+
 def test_every_container_stops_by_itself(stack: Compose) -> None:
     """No container is killed (137). A busy machine needs longer than the grace period."""
     stack("stop", "--timeout", "120")

@@ -17,6 +17,8 @@ from support.stack import until
 
 FOREVER_S = 3600.0
 NEW = "next"
+BROKEN = "broken"
+WITHOUT_RECORDER = 'ENTRYPOINT ["sh", "-c", "[ $0 != recorder ] && exec antiphon $0 $*"]'
 SERVICES = {"edge": 2, "worker": 1, "recorder": 2, "cleanup": 1}
 META = (
     "import pathlib; folder = pathlib.Path('/data/sessions/{}'); "
@@ -32,6 +34,16 @@ def updated(stack: Compose) -> Compose:
         command = f"printf '{dockerfile}' | docker build --quiet --tag {name}:{NEW} -"
         stack.run("sh", "-c", command)
     return Compose(stack.folder, {**stack.environment, "ANTIPHON_VERSION": NEW})
+
+
+@pytest.fixture(scope="module")
+def broken(updated: Compose) -> Iterator[Compose]:
+    """The updated stack, whose images have a version now in which the recorder ends at once."""
+    dockerfile = f"FROM antiphon-service:latest\n{WITHOUT_RECORDER}\n"
+    command = f"printf '{dockerfile}' | docker build --quiet --tag antiphon-service:{BROKEN} -"
+    updated.run("sh", "-c", command)
+    yield Compose(updated.folder, {**updated.environment, "ANTIPHON_VERSION": BROKEN})
+    updated("up", "--detach", "--no-build", "--no-deps", "secrets")
 
 
 def labels(stack: Compose, service: str = "") -> list[str]:
@@ -136,3 +148,13 @@ def test_the_next_up_replaces_nothing(updated: Compose) -> None:
     before = {c["ID"] for service in SERVICES for c in updated.containers(service)}
     updated("up", "--detach", "--wait")
     assert {c["ID"] for service in SERVICES for c in updated.containers(service)} == before
+
+
+def test_an_update_that_fails_leaves_the_old_containers(broken: Compose) -> None:
+    before = {c["ID"] for c in broken.containers("recorder")}
+    for _ in range(2):
+        with pytest.raises(AssertionError, match="recorder keeps its old containers"):
+            broken.run("deploy/update.sh", "recorder")
+        assert {c["ID"]: c["Health"] for c in broken.containers("recorder")} == dict.fromkeys(
+            before, "healthy"
+        )

@@ -159,7 +159,7 @@ def test_a_backup_that_is_cancelled_lets_redis_rewrite_its_file(place: Place) ->
     """It waits for a rewrite that never ends."""
     busy = "echo aof_enabled:1; echo aof_rewrite_in_progress:1"
     real = f"{redis_cli()} -p {place.redis.port}"
-    text = f'#!/bin/sh\n[ "$1" = info ] && {{ {busy}; exit; }}\nexec {real} "$@"\n'
+    text = f'#!/bin/sh\n[ "$2" = info ] && {{ {busy}; exit; }}\nexec {real} "$@"\n'
     place.program("redis-cli", text)
     with place.client() as client:
         client.config_set("auto-aof-rewrite-percentage", 70)
