@@ -24,6 +24,9 @@ _MOST_SYNONYMS = 4
 _MEANINGS = 3
 """Of those of a word, from which synonyms are taken."""
 
+_LONGEST_LIFE = 105
+"""WordNet has errors in years: what is longer, or ends before it begins, is one."""
+
 _LEAST_WORDS = 7
 """A shorter definition is said with the one after it."""
 
@@ -101,7 +104,12 @@ def spoken_definition(gloss: str) -> str:
         if len(said.split()) >= _LEAST_WORDS:
             break
         said = f"{said}; {piece}" if said else piece
-    return f"{said}|{years[1]}|{years[2]}" if years else said
+    return f"{said}|{years[1]}|{years[2]}" if years and _are_of_a_life(*years.groups()) else said
+
+
+def _are_of_a_life(born: str, died: str) -> bool:
+    lasted = int(died.removesuffix(" BC")) - int(born)
+    return 0 < (-lasted if died.endswith("BC") else lasted) <= _LONGEST_LIFE
 
 
 def entries(synsets: Synsets, senses: Senses) -> Iterator[tuple[str, str, str, str]]:

@@ -110,11 +110,16 @@ class LocalChatView(LocalAnsweringView, ChatView):
     def _answer_by_rule(self, reader: "HistoryReader") -> str | None:
         """Also tells the model its name, the date and its limits, in the first system message."""
         system = next(message for message in self._history if message["role"] == "system")
-        prompt = str(system["content"])
+        content = system["content"]
+        parts = [] if isinstance(content, str) else content
+        texts = [content] if isinstance(content, str) else [part.get("text") for part in parts]
+        pictures = [part for part in parts if part["type"] != "text"]
+        prompt = " ".join(filter(None, texts))
         blind = self._slot.models.without_picture(NO_PICTURE)
         knowledge = SelfKnowledge(self._slot.options, prompt, self._options.time_zone, blind)
         self._knowledge = knowledge
-        system["content"] = knowledge.prompt(prompt)
+        told = knowledge.prompt(prompt)
+        system["content"] = [{"type": "text", "text": told}, *pictures] if pictures else told
         self._manner = knowledge.manner(self._history)
         last, scene = self._history[-1], reader.pictures.newest
         if scene is None or not isinstance(last["content"], str):

@@ -34,6 +34,8 @@ from antiphon.shared_schemas.entries import TextKind
 
 _KNOWN = "You know this:"
 _INSTRUCTIONS_SHARE = 0.5
+_MOST_TO_SAY = 8000
+"""Characters of commentary that wait to be spoken, minutes of it: each result of a unit repeats them."""
 """Of the context, for the system prompt and what is added to it: the rest is for the conversation."""
 
 
@@ -95,6 +97,10 @@ class Conversation:
         """Raises InputRefused if the model has no room for it."""
         match kind:
             case TextKind.COMMENTARY:
+                if sum(map(len, (*self._to_say, text))) > _MOST_TO_SAY:
+                    raise InputRefused(
+                        f"commentary of more than {_MOST_TO_SAY} characters waits to be spoken; send more later"
+                    )
                 self._to_say.append(text)
             case TextKind.USER:
                 self.dialogue.add_user_text(text)

@@ -27,6 +27,8 @@ GREETED = ' You greeted the user: "'
 _TOKENS_PER_TURN = 6
 _CHARACTERS_PER_TOKEN = 3.0
 """A low estimate: English text has more than four characters per token."""
+_WIDE = re.compile("[\u2e80-\uffff\U00020000-\U0003ffff]")
+"""Chinese and similar characters: each is about a token."""
 
 LlmMessage = dict[str, Any]
 """A message in the form of OpenAI's API."""
@@ -198,7 +200,8 @@ class Dialogue:
 
 def turn_tokens(text: str) -> float:
     """Estimated tokens of a turn with `text`."""
-    return _TOKENS_PER_TURN + len(text) / _CHARACTERS_PER_TOKEN
+    wide = len(_WIDE.findall(text))
+    return _TOKENS_PER_TURN + wide + (len(text) - wide) / _CHARACTERS_PER_TOKEN
 
 
 def _append(messages: list[LlmMessage], role: str, text: str) -> None:

@@ -126,7 +126,8 @@ class RemoteGeneration(Generation):
     def _read(self, chunk: dict[str, Any]) -> str:
         if chunk.get("error") or chunk.get("object") == "error":
             raise faults.of_status(500, orjson.dumps(chunk), "", texts_of(self._messages))
-        self._usage = chunk.get("usage") or self._usage
+        if isinstance(usage := chunk.get("usage"), dict):
+            self._usage = usage
         text = ""
         for choice in chunk.get("choices") or ():
             self._finish = choice.get("finish_reason") or self._finish
@@ -138,13 +139,13 @@ class RemoteGeneration(Generation):
 
     def _count(self) -> None:
         """Tokens as the server counted them; an estimate if the answer ended early."""
-        details = self._usage.get("prompt_tokens_details") or {}
-        read = int(self._usage.get("prompt_tokens") or self._prompt_tokens)
-        written = int(self._usage.get("completion_tokens") or self.written_tokens)
+        details = self._usage.get("prompt_tokens_details")
+        read = _count_in(self._usage, "prompt_tokens") or self._prompt_tokens
+        written = _count_in(self._usage, "completion_tokens") or self.written_tokens
         self.context_tokens = read + written
         self.written_tokens = written
         if self._counter is not None and (self._usage or written):
-            cached = int(details.get("cached_tokens") or 0)
+            cached = _count_in(details, "cached_tokens")
             self._counter.add(input_text=max(0, read - cached), output_text=written)
 
     def _run(self, ask: Callable[[Exchange], HTTPResponse]) -> None:
@@ -156,6 +157,12 @@ class RemoteGeneration(Generation):
             self._queue.put(error)
         finally:
             self._exchange.close()
+
+
+def _count_in(usage: object, name: str) -> int:
+    """A number of tokens as a server sent it; 0 for what is none."""
+    count = usage.get(name) if isinstance(usage, dict) else None
+    return int(count) if isinstance(count, int | float) else 0
 
 
 def estimated_tokens(messages: Sequence[LlmMessage], tools: Sequence[dict[str, Any]] = ()) -> int:

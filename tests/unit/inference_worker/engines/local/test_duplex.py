@@ -38,6 +38,7 @@ from antiphon.inference_worker.engines.types import (
     ContextFull,
     EngineError,
     EngineLoadError,
+    InputRefused,
     PastUnit,
 )
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples
@@ -597,6 +598,13 @@ def test_a_commentary_without_words_blocks_no_other(view: LocalDuplexView, text:
     assert text_of(listen(view)).strip() == "Dinner is ready."
     run_unit(view, silence(1.0))
     assert "to_say" not in run_unit(view, silence(1.0)).memo
+
+
+def test_commentary_that_waits_has_a_limit(view: LocalDuplexView) -> None:
+    view.add_text(TextKind.COMMENTARY, "x" * 5000)
+    with pytest.raises(InputRefused, match="more than 8000 characters waits"):
+        view.add_text(TextKind.COMMENTARY, "y" * 3001)
+    view.add_text(TextKind.COMMENTARY, "y" * 3000)
 
 
 def test_a_commentary_that_fails_blocks_no_other(

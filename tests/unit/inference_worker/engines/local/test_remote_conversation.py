@@ -325,6 +325,22 @@ def test_pictures_are_sent_as_data(sees: LocalProcessor, scripted: ScriptedServe
     assert sent == [[text, picture], [picture]]
 
 
+def test_a_picture_in_the_system_message_stays_one(
+    sees: LocalProcessor, scripted: ScriptedServer
+) -> None:
+    scripted.answers(says("A cat."))
+    system = ConversationMessage(Role.SYSTEM, (TextPart("Look at this."), ImagePart(JPEG)))
+    question = ConversationMessage(Role.USER, (TextPart("Describe the picture, please."),))
+    chat = sees.set_chat_mode()
+    chat.prefill([system, question], ChatOptions())
+    assert "".join(piece.text for piece in chat.generate()) == "A cat."
+    chat.cleanup()
+    text, picture = scripted.requests[-1]["messages"][0]["content"]
+    assert "Look at this." in text["text"]
+    assert "data:" not in text["text"]
+    assert picture["type"] == "image_url"
+
+
 def test_a_video_call_sends_its_newest_frame(
     sees: LocalProcessor, scripted: ScriptedServer
 ) -> None:

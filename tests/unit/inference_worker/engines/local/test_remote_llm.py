@@ -113,6 +113,26 @@ def test_tokens_are_estimated_where_the_server_counts_none(
     assert counted.output_text == 3
 
 
+@pytest.mark.parametrize(
+    "usage",
+    [
+        "much",
+        [1],
+        {"prompt_tokens": "many", "completion_tokens": None, "prompt_tokens_details": 3},
+        {"prompt_tokens_details": {"cached_tokens": "all"}},
+    ],
+)
+def test_a_count_that_is_none_costs_no_answer(
+    llm: RemoteLanguageModel, server: ScriptedServer, usage: object
+) -> None:
+    server.answers([*says("It", " is", " Rome.")[:-1], event({"choices": [], "usage": usage})])
+    counter = TokenCounter()
+    assert list(ask(llm, counter)) == ["It", " is", " Rome."]
+    counted = counter.take()
+    assert counted.input_text == llm.prefill(QUESTION, 0)
+    assert counted.output_text == 3
+
+
 OPENAI = (
     "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000."
 )
