@@ -8,7 +8,7 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -137,6 +137,7 @@ class Responder:
         self._asked: Samples = SILENCE
         """The user's sound since the last answer, for recordings: the newest MOST_BUFFERED_S of it."""
         self._spoken: AnswerStream | None = None
+        self._begun: _Attempt | None = None
         """The last answer, unless the client has dropped its sound."""
 
     @property
@@ -223,13 +224,15 @@ class Responder:
         messages = self.conversation.question(wanted)
         if not info.calls_tools:
             messages = without_tools(messages)
+        attempt: _Attempt | None
+        self._begun = None
         try:
             attempt = await self._answer(wanted, messages)
         except EngineError as error:
+            attempt = self._begun  # what it has said stays said
             if not wanted.cancelled:
                 await self._report(error)
-                return await self._finish(wanted, None, failed=True)
-            attempt = None
+                return await self._finish(wanted, attempt, failed=True)
         finally:
             self._answering = None
             await self._context.engine.call(self._views.close)
@@ -288,6 +291,7 @@ class Responder:
         answer = _SpokenAnswer(self._context, self._session, view, asked_at=wanted.asked_at)
         answer.before_first = self._publish_recognised
         self._spoken = answer if wanted.in_conversation else self._spoken
+        self._begun = begun = _Attempt(answer, 0, None, config.generation.max_new_tokens)
         interrupts = InterruptWatcher(self._session.last_output, view.stop, view)
         interrupts.stopped = wanted.cancelled is not None
         self._answering = wanted, interrupts
@@ -297,7 +301,7 @@ class Responder:
         if not interrupts.stopped:
             await answer.publish(wanted.said, interrupts, streaming=True)
         usage = view.take_usage() if view.take_usage else None
-        return _Attempt(answer, read, usage, config.generation.max_new_tokens)
+        return replace(begun, input_tokens=read, usage=usage)
 
     async def _publish_engine_transcript(
         self, view: ChatView, messages: list[ConversationMessage]
@@ -337,7 +341,7 @@ class Responder:
             TurnDoneOut(
                 input_n=self.handled,
                 turn_index=wanted.begun.turn_index if wanted.begun else self.conversation.turns,
-                text=answer.text if answer else wanted.said,
+                text=(answer.text if answer else "") or wanted.said,
                 stopped=wanted.cancelled is not None,
                 failed=failed,
                 n_tokens=answer.tokens if answer else 0,

@@ -7,7 +7,7 @@ import pytest
 
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
-from antiphon.inference_worker.engines.types import Delta
+from antiphon.inference_worker.engines.types import Delta, EngineError
 from antiphon.inference_worker.sessions.turns.listening import MOST_BUFFERED_S
 from antiphon.shared_schemas.audio import (
     INPUT_RATE,
@@ -30,6 +30,7 @@ from antiphon.shared_schemas.entries import (
     ClearIn,
     CommitIn,
     DeltaOut,
+    ErrorOut,
     GeneratingOut,
     ItemIn,
     ItemOut,
@@ -244,6 +245,24 @@ async def test_a_recorded_answer_has_only_the_newest_sound_of_the_user(
         assert np.count_nonzero(audio) == INPUT_RATE
         assert begun.speech_duration_ms == 1000 * MOST_BUFFERED_S
         await client.receive_until(TurnDoneOut)
+
+
+async def test_the_words_of_an_answer_that_fails_are_remembered(open_session: OpenSession) -> None:
+    """The user has heard them."""
+
+    def breaks(_conversation: ScriptedConversation) -> Iterator[Delta]:
+        yield Delta(text="Rome is", n_tokens=2)
+        raise EngineError("no memory left")
+
+    async with open_session(answer=breaks) as (worker, client):
+        await client.send(SettingsIn(config=PUSH), item("Hello.", "a"), asks("r1"))
+        before, done = await client.receive_until(TurnDoneOut)
+        assert kinds(before)[-2:] == [DeltaOut, ErrorOut]
+        assert (done.failed, done.text) == (True, "Rome is")
+        [generating] = [entry for entry in before if isinstance(entry, GeneratingOut)]
+        await client.send(item("Go on.", "b", generating.item_id), asks("r2"))
+        await client.receive_until(TurnDoneOut)
+        assert texts(worker.conversation.messages) == ["Hello.", "Rome is", "Go on."]
 
 
 async def test_one_answer_at_a_time_and_others_outside_of_the_conversation(
