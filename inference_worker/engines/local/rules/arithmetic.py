@@ -26,6 +26,7 @@ def _average(found: re.Match[str]) -> str:
 
 
 _REWRITES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
+    (re.compile(r"(?<=[\d)])\s*%\s*(?=[\d(])"), " mod "),
     (re.compile(rf"(?:the )?product of {_N} and {_N}"), r"\1 * \2"),
     (re.compile(rf"(?:the )?difference (?:between|of) {_N} and {_N}"), r"\1 - \2"),
     (re.compile(rf"(?:the )?quotient of {_N} and {_N}"), r"\1 / \2"),
@@ -105,6 +106,11 @@ _NO_SUM = re.compile(
     r"(?:what (?:is|was) )?(?:9/11|24/7|7-11|9-1-1)|(?:in )?\d{4}-\d{4}|\d{3}-\d{4}"
 )
 """Dates, years and telephone numbers."""
+_DATE_OR_PHONE = re.compile(
+    r"(?:1[5-9]|20)\d\d([-/])(?:0\d|1[0-2])\1[0-3]\d|[0-3]?\d([-/])[0-3]?\d\2(?:1[5-9]|20)\d\d"
+    r"|(?:\+?\d{1,3}[- ])?\(?\d{3}\)?[- ]\d{3}-\d{4}"
+)
+"""As people type them, also after "what is"."""
 
 
 _MONEY = r"\b(?:dollars?|euros?|money)\b"
@@ -141,6 +147,8 @@ def answer_sum(text: str) -> str | None:
     while (shorter := _SUFFIX.sub("", text)) != text:
         text = shorter
     text = _PREFIX.sub("", text.strip())
+    if _DATE_OR_PHONE.fullmatch(text):
+        return None
     for pattern, written in _REWRITES:
         text = pattern.sub(written, text)
     try:
@@ -152,7 +160,9 @@ def answer_sum(text: str) -> str | None:
         return None
 
 
-_RESULT = re.compile(r"\b(?:is|are|about|or) (-?\d[\d,]*(?:\.\d+)?)(?: [a-z]+(?: per [a-z]+)?)?\.$")
+_RESULT = re.compile(
+    r"\b(?:is|are|about|or) (-?\d[\d,]{0,40}(?:\.\d{1,40})?)(?: [a-z]+(?: per [a-z]+)?)?\.$"
+)
 _OPERATOR = r"(?:times|plus|minus|divided by|multiplied by|to the power of|[-+*/x^])"
 _NEXT_STEPS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(rf"(?:(?:and|now|then|what is|what about|how about|so) )*{pattern}"), sum_)
@@ -185,7 +195,11 @@ def answer_next_sum(text: str, previous: str) -> str | None:
         return f"Rounded, it is {_rounded(Fraction(result[1].replace(',', '')), text)}."
     for pattern, sum_ in _NEXT_STEPS if result else ():
         if result and (step := pattern.fullmatch(text)):
-            return answer_sum(step.expand(sum_).format(result=result[1].replace(",", "")))
+            next_sum = step.expand(sum_)
+            number = result[1].replace(",", "")
+            if number.startswith("-") and re.search(r"squared|power|\^", next_sum):
+                number = f"({number})"
+            return answer_sum(next_sum.format(result=number))
     return None
 
 
@@ -209,7 +223,8 @@ def _share(found: re.Match[str], *, of_first: bool) -> str:
     if not Fraction(whole):
         return "There is no percentage of zero."
     percent = Fraction(part) / Fraction(whole) * 100
-    return f"{part} is {said(percent)} percent of {whole}."
+    about = "about " if is_rounded(percent) else ""
+    return f"{part} is {about}{said(percent)} percent of {whole}."
 
 
 def _sentence(tokens: list[str], *, wants_remainder: bool) -> str:
@@ -220,7 +235,8 @@ def _sentence(tokens: list[str], *, wants_remainder: bool) -> str:
     except _NoRoot:
         return "A negative number has no real square root."
     spoken = " ".join(_IN_WORDS.get(token, token) for token in tokens)
-    spoken = "the result" if "(" in tokens else spoken.replace(" to the power of 2", " squared")
+    squared = re.sub(r" to the power of 2(?![\d.]| to the power)", " squared", spoken)
+    spoken = "the result" if "(" in tokens else squared
     spoken = spoken[0].upper() + spoken[1:]
     about = "" if exact and not is_rounded(value) else "about "
     whole = _whole_division(tokens)
@@ -231,10 +247,13 @@ def _sentence(tokens: list[str], *, wants_remainder: bool) -> str:
     return f"{spoken} is {about}{said(value)}."
 
 
+_LARGEST_QUOTIENT = 10**15
+
+
 def _whole_division(tokens: list[str]) -> tuple[int, int] | None:
     if len(tokens) == 3 and tokens[1] == "/" and tokens[0].isdigit() and tokens[2].isdigit():
         quotient, remainder = divmod(int(tokens[0]), int(tokens[2]))
-        return (quotient, remainder) if quotient else None
+        return (quotient, remainder) if 0 < quotient < _LARGEST_QUOTIENT else None
     return None
 
 
@@ -286,11 +305,11 @@ class _Parser:
                 case "*":
                     value = _bounded(value * other)
                 case "/":
-                    value /= other
+                    value = _bounded(value / other)
                 case "%":
-                    value = value * other / 100
+                    value = _bounded(value * other / 100)
                 case _:
-                    value %= other
+                    value = _bounded(value % other)
         return value
 
     def _signed(self) -> Fraction:
@@ -313,10 +332,11 @@ class _Parser:
                 raise _NoSum
             return value
         if function := self._take(*_FUNCTIONS):
-            return self._applied(function, self._signed())
+            is_factorial = function == "factorial"
+            return self._applied(function, self._atom() if is_factorial else self._signed())
         if self._place < len(self._tokens) and re.match(r"[\d.]", self._tokens[self._place]):
             self._place += 1
-            return _bounded(Fraction(self._tokens[self._place - 1]))
+            return _bounded(_read(self._tokens[self._place - 1]))
         raise _NoSum
 
     def _applied(self, function: str, value: Fraction) -> Fraction:
@@ -330,12 +350,41 @@ class _Parser:
             return Fraction(math.factorial(int(value)))
         if function == "sqrt" and value < 0:
             raise _NoRoot
-        root = math.sqrt(value) if function == "sqrt" else math.cbrt(value)
-        nearest = Fraction(round(root))
-        if nearest ** (2 if function == "sqrt" else 3) == value:
-            return nearest
-        self._exact = False
-        return Fraction(root)
+        root, exact = _root(value, 2 if function == "sqrt" else 3)
+        self._exact &= exact
+        return root
+
+
+_ROOT_PRECISION = 10**18
+
+
+def _root(value: Fraction, degree: int) -> tuple[Fraction, bool]:
+    """The square or cube root, and whether it is exact. Floats are too small for some numbers."""
+    whole_root = math.isqrt if degree == 2 else _whole_cube_root
+    above, below = abs(value.numerator), value.denominator
+    root = Fraction(whole_root(above), whole_root(below))
+    if not (exact := root**degree == abs(value)):
+        enlarged = above * below ** (degree - 1) * _ROOT_PRECISION**degree
+        root = Fraction(whole_root(enlarged), below * _ROOT_PRECISION)
+    return -root if value < 0 else root, exact
+
+
+def _whole_cube_root(number: int) -> int:
+    """By Newton's method, from above."""
+    root = 1 << -(-number.bit_length() // 3)
+    while root and (smaller := (2 * root + number // root**2) // 3) < root:
+        root = smaller
+    return root
+
+
+_LONGEST_NUMBER = 1000
+"""In digits. Python converts at most 4300."""
+
+
+def _read(number: str) -> Fraction:
+    if len(number) > _LONGEST_NUMBER:
+        raise _NoSum
+    return Fraction(number)
 
 
 def _bounded(value: Fraction) -> Fraction:

@@ -28,12 +28,28 @@ _CONTRACTIONS = (
 )
 
 
+_FACTORIAL = re.compile(
+    r"(?<=\d)!(?=\s*(?:[-+*/^×÷]|plus|minus|times|divided by|multiplied by)\s*[\d(])"
+)
+_SIGNS = r"[\d\s.()+*/^×÷!=?-]"
+_ONLY_SIGNS = re.compile(
+    rf"(?:what is|how much is|calculate|compute|evaluate|solve) {_SIGNS}+"
+    rf"|(?={_SIGNS}*[-+*/^×÷=]){_SIGNS}+"
+)
+
+
+def _with_factorials(text: str) -> str:
+    """ "5! + 3" has a factorial; "I am 5!" has none."""
+    pattern = r"(?<=\d)!(?!!)" if _ONLY_SIGNS.fullmatch(text.strip()) else _FACTORIAL
+    return re.sub(pattern, " factorial", text)
+
+
 def plain(text: str) -> str:
     """`text` in lower case, without contractions and punctuation, with numbers in digits."""
     text = text.translate(_TYPOGRAPHY).lower().replace('"', " ")
     for pattern, written in _CONTRACTIONS:
         text = pattern.sub(written, text)
-    text = with_digits(text)
+    text = _with_factorials(with_digits(text))
     text = re.sub(r"(?<![\d])\.|\.(?!\d)|[,;:!?…]", " ", text)
     return " ".join(text.split())
 

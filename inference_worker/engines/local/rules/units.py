@@ -148,7 +148,7 @@ _THAT_IN = re.compile(
     rf"(?:and |so )*(?:what is (?:that|it) |how much is (?:that|it) |that )?in (?P<unit>{_NAME})"
     rf"|(?:and |so )*how many (?P<units>{_NAME}) (?:is|are) (?:that|it|those)"
 )
-_QUANTITIES = re.compile(rf"(?<![\d.])(-?\d+(?:\.\d+)?) ({_NAME})\b")
+_QUANTITIES = re.compile(rf"(?<![\d.])(-?\d{{1,40}}(?:\.\d{{1,40}})?) ({_NAME})\b")
 
 
 def convert_previous(text: str, previous: str) -> str | None:
