@@ -64,7 +64,8 @@ _NUMBER_FOLLOWS = "No."
 """An abbreviation inside a sentence, and a sentence where one may begin."""
 
 _UNFINISHED = re.compile(
-    r"(?:(?:^|[ ($€£¥])\d[\d.,]*(?<!,)[%°]?|[+*/×÷=<>≤≥≈^−$€£¥]|[\d%°)] [-–]|(?:^| )[a-z] [-–]|\.)$"
+    r"(?:(?:^|[ ($€£¥])\d[\d.,]*(?<!,)[%°]?|[+*/×÷=<>≤≥≈^−$€£¥]|[\d%°)] [-–]|(?:^| )[a-z] [-–]"
+    r"|(?:^|\d)[ap]\.?m\.? [-–]|\.)$"
 )
 """The next word may belong to these: a sign, a unit, the second number, the name after a title."""
 

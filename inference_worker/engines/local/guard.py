@@ -80,6 +80,14 @@ _OBSCENE = re.compile(
 )
 """Whole words: "Scunthorpe", "cockpit" and "Dickens" are none of them."""
 
+_OBSCENE_PAIR = re.compile(
+    r"(?:blow|rim) jobs?|(?:ass|arse) holes?|(?:bull|horse) shit|cock suck\w*|cum shots?|gang bang\w*"
+)
+"""Two words. Others of _OBSCENE, cut in two, are innocent words as well: "pen is", "who ring"."""
+
+_BETWEEN_WORDS = re.compile(r"[—–/,;:!?()]|(?<=\w\w)\.")
+"""Inside what has no space: "pen—is", "pen.Is"."""
+
 _MARK = f"{STOPS}{PAUSES}…"
 _WORD = re.compile(
     rf"\s*[^\s{_MARK}]*[{_MARK}]+[{CLOSING_MARKS}]*(?=[^\s{_MARK}{CLOSING_MARKS}])|\s*\S+(?:\n|(?=\s))"
@@ -93,6 +101,14 @@ _OBSCENE_CHINESE = re.compile(
     "肏|操你|操他|[干日]你[妈娘]|傻[逼屄]|煞笔|[牛装][逼屄]|鸡巴|屌|婊子|骚货|荡妇|做爱|口交|手淫"
     "|自慰|阴茎|阴道|乳头|色情|黄片|他妈的|狗娘养|王八蛋|嫖娼"
 )
+_INNOCENT_CHINESE = re.compile(
+    "(?:[体早做广课间情节贞]操|[生今节假周昨明每近次末当整终往同]日|[饼能若才骨树包肉果笋风]干)(?=[你他])"
+    "|做爱(?=心(?![情里理])|国|吃|喝|干净|学习|读书|笑|好者|美|玩|情|护|因斯坦|尔兰|迪生|丽丝)"
+    "|口交(?=[警通费货互易谈接汇叉给付代流换界涉])|[独各亲]自慰(?=问)|[角景特本夜月神声]色情(?=[感节况调景绪])"
+    "|[蛋姜大地牛麻硫金发]黄片"
+)
+"""Words around characters of _OBSCENE_CHINESE that mean something else."""
+
 _LONG_PHRASE = 10
 """Characters of a Chinese phrase, of which five alone are often said again."""
 
@@ -122,6 +138,8 @@ class AnswerGuard:
         self._raw = ""
         self._held = ""
         self._words: list[str] = []
+        self._first_of_pair = ""
+        """The last word, if no mark follows it."""
         self._sentence: list[str] = []
         self._sentences: Counter[tuple[str, ...]] = Counter()
         self._phrases: Counter[tuple[str, ...]] = Counter()
@@ -244,11 +262,15 @@ class AnswerGuard:
         return said
 
     def _is_obscene(self, word: str, plain: str) -> bool:
-        before = self._words[-1] if self._words else ""
-        parts = [plain, f"{before}{plain}", *re.findall(r"[^\W_]+", word.lower())]
-        if _OBSCENE_CHINESE.search(plain):
+        text = word.strip(" ")
+        pair = f"{self._first_of_pair} {plain}" if text[:1].isalnum() else ""
+        self._first_of_pair = plain if text[-1:].isalnum() else ""
+        if _OBSCENE_CHINESE.search(_INNOCENT_CHINESE.sub(" ", plain)):
             return True
-        return any(_OBSCENE.fullmatch(part) for part in parts)
+        parts = [*map(_plain, _BETWEEN_WORDS.split(word)), *re.findall(r"[^\W_]+", word.lower())]
+        return any(_OBSCENE.fullmatch(part) for part in parts) or bool(
+            _OBSCENE_PAIR.fullmatch(pair)
+        )
 
     def _repeats_phrase(self, added: int) -> bool:
         """Whether a phrase that ends in the last `added` words was said too often."""

@@ -4,6 +4,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from itertools import accumulate
 
 from antiphon.inference_worker.engines.local.chinese.script import has_han
@@ -68,7 +69,7 @@ _CURRENCIES = {"¥": "元", "￥": "元", "$": "美元", "€": "欧元", "£": 
 _CODES = {"CNY": "元", "RMB": "元", "USD": "美元", "EUR": "欧元", "GBP": "英镑"}
 _SIGNS = {
     "+": "加", "-": "减", "−": "减", "×": "乘", "*": "乘", "÷": "除以", "/": "除以", "=": "等于", "<": "小于",
-    ">": "大于", "≤": "小于等于", "≥": "大于等于", "≈": "约等于", "≠": "不等于", "^": "的次方",
+    ">": "大于", "≤": "小于等于", "≥": "大于等于", "≈": "约等于", "≠": "不等于",
 }  # fmt: skip
 _ALONE = {
     "&": "和",
@@ -79,8 +80,13 @@ _ALONE = {
     "×": "乘",
     "÷": "除以",
     "≈": "约等于",
+    "√": "根号",
+    "∞": "无穷大",
+    "±": "正负",
+    "π": "派",
 }
 _UNITS = {
+    "kg/m³": "公斤每立方米", "g/cm³": "克每立方厘米", "cm³": "立方厘米",
     "km/h": "公里每小时", "m/s": "米每秒", "km²": "平方公里", "m²": "平方米", "m³": "立方米", "cm²": "平方厘米",
     "km": "公里", "cm": "厘米", "mm": "毫米", "nm": "纳米", "m": "米", "kg": "公斤", "mg": "毫克", "g": "克",
     "t": "吨", "ml": "毫升", "mL": "毫升", "L": "升", "l": "升", "kWh": "千瓦时", "kW": "千瓦", "MW": "兆瓦",
@@ -92,6 +98,9 @@ _UNIT = "|".join(map(re.escape, sorted(_UNITS, key=len, reverse=True)))
 _MEASURES = "个只条张位本件种次天年点块家台辆杯碗瓶双对岁周句首座棵匹头间层排页部名份颗片把套楼遍倍步升米克吨元"
 """Two of these are 两, not 二. Words of several characters follow."""
 _MEASURE = rf"(?:[{_MEASURES}]|小时|分钟|星期|公里|公斤|美元|欧元|英镑|毫升|平方|立方|厘米|千克|[百千万亿])"
+_SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻ⁿ", "0123456789-n")
+_RAISED = r"(?:(?<=[\d)）π])|(?<=(?<![A-Za-z]{3})[A-Za-z]))"
+"""After a number, a bracket or up to three letters."""
 _RANGE = r"\s?[-–—~～至到]\s?"
 
 _FULL_WIDTH = re.compile("[\uff01-\uff5e](?<![，！？；：（）～])")
@@ -185,7 +194,8 @@ def _money(found: re.Match[str]) -> str:
     amount = found["amount"]
     name = _CURRENCIES.get(found["sign"] or "") or _CODES[found["code"]]
     following = found["large"] or name
-    return f"{_negative(found)}{_count(_cut_zeros(amount), following)}{found['large'] or ''}{name}"
+    negative = "负" if found["inner"] else _negative(found)
+    return f"{negative}{_count(_cut_zeros(amount), following)}{found['large'] or ''}{name}"
 
 
 def _temperature(found: re.Match[str]) -> str:
@@ -208,6 +218,21 @@ def _fraction(found: re.Match[str]) -> str:
 def _range(found: re.Match[str]) -> str:
     after = _after(found)
     return f"{_count(found['first'], after)}到{_count(found['last'], after)}"
+
+
+def _power(found: re.Match[str]) -> str:
+    power = found["power"].translate(_SUPERSCRIPTS)
+    if power == "2":
+        return "的平方"
+    rest = power.lstrip("-−")
+    said = number(rest) if rest.isdecimal() else f" {rest} "
+    return f"的{'负' * (rest != power)}{said}次方"
+
+
+def _vulgar(found: re.Match[str]) -> str:
+    value = Fraction(unicodedata.numeric(found["sign"])).limit_denominator(100)
+    whole = f"{number(found['whole'])}又" if found["whole"] else ""
+    return f"{whole}{integer(value.denominator)}分之{integer(value.numerator)}"
 
 
 def _sign(found: re.Match[str]) -> str:
@@ -255,7 +280,8 @@ _RULES: tuple[_Rule, ...] = (
         _percent,
     ),
     _rule(
-        rf"(?P<minus>{_MINUS})(?:(?P<sign>[¥￥$€£])\s?|(?P<code>CNY|RMB|USD|EUR|GBP)\s?)(?P<amount>{_NUMBER})"
+        rf"(?P<minus>{_MINUS})(?:(?P<sign>[¥￥$€£])\s?|(?P<code>CNY|RMB|USD|EUR|GBP)\s?)"
+        rf"(?P<inner>[-−](?=\d))?(?P<amount>{_NUMBER})"
         r"(?P<large>[万亿百千]*)(?:元|块)?",
         _money,
     ),
@@ -275,7 +301,10 @@ _RULES: tuple[_Rule, ...] = (
     _rule(
         rf"{_NO_DIGIT_BEFORE}(?P<first>{_NUMBER}){_RANGE}(?P<last>{_NUMBER})(?!\s?[=＝])", _range
     ),
-    _rule(r"(?<=[\d)a-z])\s?(?P<sign>[-+−×*÷/=<>≤≥≈≠])\s?(?=[\d(a-z])", _sign),
+    _rule(rf"{_RAISED}\s?\^\s?[({{]?(?P<power>[-−]?(?:\d+|[A-Za-z](?![A-Za-z])))[)}}]?", _power),
+    _rule(rf"{_RAISED}(?P<power>⁻?(?:[⁰¹²³⁴-⁹]+|ⁿ))", _power),
+    _rule(rf"(?:{_NO_DIGIT_BEFORE}(?P<whole>\d+)\s?)?(?P<sign>[¼-¾⅐-⅞])", _vulgar),
+    _rule(r"(?<=[\d)a-z⁰¹²³⁴-⁹ⁿ¼-¾π])\s?(?P<sign>[-+−×*÷/=<>≤≥≈≠])\s?(?=[\d(a-z√π¼-¾])", _sign),
     _rule(r"第\s?(?P<number>\d+)", lambda found: f"第{number(found['number'])}"),
     _rule(rf"(?P<minus>{_MINUS})(?P<number>{_NUMBER})", _plain),
     _rule(r"[A-Za-z]\+\+", lambda found: f" {found[0][0]} 加加"),

@@ -4,7 +4,7 @@ import functools
 import re
 import zoneinfo
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from antiphon.inference_worker.engines.local.rules.numbers import counted
 
@@ -127,8 +127,9 @@ def _until(found: _Found, now: datetime) -> str | None:
     then = now.replace(hour=hour % 24, minute=minute, second=0, microsecond=0)
     while then <= now:
         then += timedelta(hours=12 if either else 24)
-    left = -(-(then - now) // timedelta(minutes=1))
-    return f"It is {_span(left)} until {found['name'] or spoken_time(then)}."
+    here, then = now.tzinfo, then.astimezone(UTC)
+    left = -(-(then - now.astimezone(UTC)) // timedelta(minutes=1))
+    return f"It is {_span(left)} until {found['name'] or spoken_time(then.astimezone(here))}."
 
 
 def _in_span(found: _Found, now: datetime) -> str:
@@ -142,8 +143,13 @@ def _in_span(found: _Found, now: datetime) -> str:
     more = found["more"]
     minutes += 30 if more == "a half" else int(more or 0)
     if "ago" in found[0]:
-        return f"{_span(minutes)} ago it was {spoken_time(now - timedelta(minutes=minutes))}."
-    return f"In {_span(minutes)} it will be {spoken_time(now + timedelta(minutes=minutes))}."
+        return f"{_span(minutes)} ago it was {spoken_time(_later(now, -minutes))}."
+    return f"In {_span(minutes)} it will be {spoken_time(_later(now, minutes))}."
+
+
+def _later(now: datetime, minutes: int) -> datetime:
+    """Within one time zone, Python adds to the shown time, even when the clocks change between."""
+    return (now.astimezone(UTC) + timedelta(minutes=minutes)).astimezone(now.tzinfo)
 
 
 def _span(minutes: int) -> str:

@@ -65,6 +65,11 @@ _RELATIVE = (
 )
 WHEN = rf"(?:{_EXACT}|{_RELATIVE}|(?:the )?(?:next )?(?:{_HOLIDAY})(?: (?:this|next) year| (?:in )?\d{{4}})?)"
 
+_IS_FIXED = re.compile(
+    rf"{_RELATIVE}|(?:the )?next .*|.*\b(?:this|next) year|.* \d{{4}}|\d{{4}}-.*"
+)
+"""Names a single date, not one of each year."""
+
 _Found = re.Match[str]
 
 
@@ -89,7 +94,8 @@ def _month(_: _Found, now: datetime) -> str:
 
 
 def _day_of(found: _Found, now: datetime) -> str | None:
-    when = _date_of(found["when"], now.date())
+    past = re.search(r"\b(?:was|were|did)\b", found[0]) is not None
+    when = _date_of(found["when"], now.date(), past=past)
     if when is None:
         return None
     named, said = _named(found["when"]), spoken_date(when)
@@ -142,7 +148,11 @@ def _until(found: _Found, now: datetime) -> str | None:
 
 def _left_in_year(_: _Found, now: datetime) -> str:
     days = (date(now.year, 12, 31) - now.date()).days
-    return f"There are {counted(days, 'day')} left in {now.year}."
+    return f"{_there_are(days)} left in {now.year}."
+
+
+def _there_are(days: int) -> str:
+    return f"There {'is' if days == 1 else 'are'} {counted(days, 'day')}"
 
 
 def _between(found: _Found, now: datetime) -> str | None:
@@ -153,10 +163,12 @@ def _between(found: _Found, now: datetime) -> str | None:
     first, last = (_date_of(text, now.date()) for text in (when, end))
     if first is None or last is None:
         return None
-    if last < first and not year:
-        last = _date_of(end, first)
-    days = abs(((last or first) - first).days)
-    return f"There are {counted(days, 'day')} between {spoken_date(first)}, and {spoken_date(last or first)}."
+    if last < first and not _IS_FIXED.fullmatch(end):
+        last = _date_of(end, first) or last
+    elif last < first and not _IS_FIXED.fullmatch(when):
+        first = _date_of(when, last, past=True) or first
+    days = abs((last - first).days)
+    return f"{_there_are(days)} between {spoken_date(first)}, and {spoken_date(last)}."
 
 
 def _since(found: _Found, now: datetime) -> str | None:
@@ -239,13 +251,13 @@ _RULES: tuple[tuple[re.Pattern[str], Callable[[_Found, datetime], str | None]], 
          rf"(?P<when>{WHEN})", _since),
         (r"how many days (?:are |is )?(?:there )?(?:left|remaining|remain) (?:in|of) (?:this|the)"
          r" year", _left_in_year),
-        (rf"how many days (?:are |is it )?(?:there )?(?:between|from) (?P<when>{WHEN}) (?:and|to|until) "
+        (rf"(?:how many )?days (?:are |is it )?(?:there )?(?:between|from) (?P<when>{WHEN}) (?:and|to|until) "
          rf"(?P<end>{WHEN})", _between),
         (r"(?:is|was|will) (?P<year>\d{4}|this year|next year|last year) (?:be )?a leap year", _leap),
-        (rf"how many days (?:are |are there |does |do |has |is |there )*(?:in )?(?P<month>{_MONTH}|this"
+        (rf"how many days (?:are |does |do |has |is |there )*(?:in )?(?P<month>{_MONTH}|this"
          rf" month|the month)"
          r"(?: (?P<year>\d{4}))?(?: have)?", _days_in_month),
-        (r"how many days (?:are |are there |does |do |there )*(?:in )?(?:a |the |1 )?(?P<leap>leap"
+        (r"how many days (?:are |does |do |there )*(?:in )?(?:a |the |1 )?(?P<leap>leap"
          r" )?year(?: have)?", _days_in_year),
         (r"(?:what|which) (?:day|month)?(?: of the (?:week|year))? ?"
          r"(?:(?:comes|is|goes) (?:right |just |directly )?(?:after|before)|follows|precedes)"

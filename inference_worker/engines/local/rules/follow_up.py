@@ -9,7 +9,7 @@ from typing import Any
 from antiphon.inference_worker.engines.local.rules.dates import WHEN
 from antiphon.inference_worker.engines.local.rules.manner import LOUDNESS, PACE
 from antiphon.inference_worker.engines.local.rules.numbers import with_digits, with_ordinals
-from antiphon.inference_worker.engines.local.rules.references import with_names
+from antiphon.inference_worker.engines.local.rules.references import Named, with_names
 from antiphon.inference_worker.engines.local.rules.text import ASKS, LONGEST_CHARS, peeled, plain
 from antiphon.inference_worker.engines.local.rules.units import is_unit
 from antiphon.inference_worker.engines.local.spoken_text.lexicon import WEEKDAYS
@@ -34,6 +34,9 @@ _NO_OTHER = re.compile(
     r"(?:stop|no|yes|thanks?|thank you|hello|hi|goodbye|bye|enough|wait|please)\b.*", re.IGNORECASE
 )
 """What no question is about: "I said stop"."""
+
+_MOST_EARLIER = 20
+"""Turns that a follow-up may refer to; a client may send a thousand."""
 
 _MOST_WORDS = 4
 _CAPITAL = r"[A-Z][\w'-]*(?: (?:of |the )?[A-Z][\w'-]*)*"
@@ -71,11 +74,12 @@ def whole_question(text: str, earlier: Iterable[str]) -> str:
 
     Of the last question, the last name, number, day or thing is replaced by that of `text`.
     """
-    asked, earlier = "", list(earlier)
-    for place, question in enumerate(earlier):
+    asked, named = "", Named()
+    for question in list(earlier)[-_MOST_EARLIER:]:
         if not is_passing(question):
-            asked = _continued(with_names(question.strip(), earlier[:place]), asked)
-    return _continued(with_names(text.strip(), earlier), asked)
+            asked = _continued(with_names(question.strip(), named), asked)
+        named = named.after(question)
+    return _continued(with_names(text.strip(), named), asked)
 
 
 def proposed(text: str) -> str:

@@ -72,6 +72,8 @@ def listen(question: str, situation: Situation) -> str | None:
     if "?" in question or not situation.small_talk:
         return None
     text = plain(question)
+    if not text:
+        return None
     serious = ((_DESPAIRS, CRISIS), (_IS_IN_DANGER, DANGER), (_IS_ILL, _SORRY))
     for pattern, reaction in serious if not ASKS.match(text) else ():
         if pattern.fullmatch(text):

@@ -1,7 +1,10 @@
 """What "then", "there" and "that day" refer to: the last hour, place or date that was named."""
 
+from __future__ import annotations
+
+import functools
 import re
-from collections.abc import Iterable
+from typing import NamedTuple
 
 from antiphon.inference_worker.engines.local.rules.dates import WHEN
 from antiphon.inference_worker.engines.local.rules.numbers import with_ordinals
@@ -26,13 +29,28 @@ _FROM_NOW = re.compile(r"\bhow long is (?:that|it) from now\b", re.IGNORECASE)
 _THERE = re.compile(r"(?P<before>\b(?:time|hour|weather)\b[^.?!]*?) there\b", re.IGNORECASE)
 
 
-def with_names(text: str, earlier: Iterable[str]) -> str:
+class Named(NamedTuple):
+    """What the texts so far named last; empty if they named none."""
+
+    hour: str = ""
+    place: str = ""
+    date: str = ""
+
+    def after(self, text: str) -> Named:
+        """The same, after `text`."""
+        return Named(
+            _last(_HOUR, text) or self.hour,
+            _last(_PLACE, text) or self.place,
+            _last(_DATE, with_ordinals(plain(text))) or self.date,
+        )
+
+
+def with_names(text: str, named: Named) -> str:
     """`text` with the names that the texts before, or its own sentences before, gave."""
     *begin, last = re.split(r"(?<=[.!?])\s+", text)
-    said = [*earlier, *begin]
-    if place := _last(_PLACE, said):
+    hour, place, date = functools.reduce(Named.after, begin, named)
+    if place:
         last = _THERE.sub(rf"\g<before> in {place}", last)
-    hour, date = _last(_HOUR, said), _last(_DATE, [with_ordinals(plain(one)) for one in said])
     if date:
         last = _WEEKDAY.sub(rf"\g<before> {date}", last)
         last = _FROM_NOW.sub(f"how long is it until {date}", last)
@@ -41,6 +59,6 @@ def with_names(text: str, earlier: Iterable[str]) -> str:
     return " ".join([*begin, last])
 
 
-def _last(pattern: re.Pattern[str], said: list[str]) -> str:
-    found = [match for text in said for match in pattern.finditer(text)]
+def _last(pattern: re.Pattern[str], text: str) -> str:
+    found = list(pattern.finditer(text))
     return found[-1][found[-1].lastindex or 0] if found else ""

@@ -292,7 +292,7 @@ SIGHT_ROWS: tuple[tuple[str, Answer], ...] = (
     *_rows(
         _read,
         rf"read(?: out)?(?: aloud| out loud)? (?:(?:the|this|that|my) )?(?P<what>{_WRITING})"
-        rf"(?: aloud| out loud| out| to me| for me| out to me)*{_HERE}",
+        rf"(?: aloud| out loud| out| to me| for me)*{_HERE}",
         rf"what (?:does|do|did) (?:(?:the|this|that|my) )?(?P<what>{_WRITING}) say{_HERE}",
         rf"what is (?:written|printed)(?: (?:on|in) (?:(?:the|this|that|my) )?{_WRITING})?{_HERE}",
         rf"what (?:text|word|words|letters?|numbers?|writing) (?:do|can) you (?:see|read){_HERE}",

@@ -40,7 +40,7 @@ _TEST = (
     r"(?:a|an|my|the) (?:talk|speech|presentation|test|exam|interview|job interview|paper|essay|lecture"
     r"|driving test|report)(?: about [a-z' ]+?)?"
 )
-_OF_LATE = r"(?:just |have |have just |finally |recently )*"
+_OF_LATE = r"(?:just |have |finally |recently )*"
 
 
 def _of(sentence: str) -> Answer:

@@ -28,12 +28,10 @@ _MOST_COUNTED = 30
 
 
 def _count(found: re.Match[str], _: Situation) -> str | None:
-    first = int(found["first"] or 0)
-    if found["last"] or "back" in found[0] or "down" in found[0]:
-        first, last = first or (1 if found["last"] else 10), int(found["last"] or 1)
-    else:
-        first, last = first or 1, (first or 1) + 9
-    if "back" in found[0] or "down" in found[0]:
+    down = "back" in found[0] or "down" in found[0]
+    first = int(found["first"] or (10 if down and int(found["last"] or 1) < 2 else 1))
+    last = int(found["last"] or (1 if down else first + 9))
+    if down:
         first, last = max(first, last), min(first, last)
     if abs(first - last) >= _MOST_COUNTED:
         return f"I count up to {_MOST_COUNTED} numbers at once. Please ask for fewer."

@@ -130,6 +130,10 @@ def _limits(_: re.Match[str], situation: Situation) -> str:
     return _LIMITS.format(sight="cannot see" if blind else "see only everyday objects and text")
 
 
+_BEFORE_BYE = (
+    "(?:ok|okay|well|alright|that is all|i (?:will )?(?:have to|must|should|need to) go(?: now)?+"
+    "|thank you|thanks|great|nice talking to you)"
+)
 _BIT = "(?:moment|second|minute|sec|bit)"
 _REASON = r"(?:some\S*|my|the|there|i (?:need|have|must|want) to) .*"
 _LANGUAGE = (
@@ -149,8 +153,9 @@ def _weather(found: re.Match[str], situation: Situation) -> str | None:
 
 _PLACE_TIME = (
     r"(?: (?:outside|today|tonight|tomorrow|now|right now|currently|this \w+|next \w+|on \w+|here|like"
-    r"|going to be|be|going|there|(?:in|for|at|around|near) [\w' -]+))*"
+    r"|going to be|be|going|there|(?:in|for|at|around|near) [\w' -]++))*+"
 )
+"""Possessive: the last group also matches what the whole repeats, and trying all ways takes minutes."""
 
 _ROWS: tuple[tuple[str, Answer], ...] = (
     # What must not wait
@@ -172,17 +177,16 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      r"|evening|week|weekend))(?: going| been| with you| so far| today"
      r"| treating you)*|how do you do|how have you been|what is up|are you (?:doing )?(?:ok|okay|well|fine))",
      fixed("I am well, thank you. How can I help you?")),
-    (r"(?:(?:ok|okay|well|alright|that is all|i (?:will )?(?:have to|must|should|need to) go(?: now)?"
-     r"|thank you|thanks|great|nice talking"
-     r" to you)(?: for [\w ]+?| so much| very much| now)? )*(?:and )?(?:good ?bye|bye(?: bye|-bye)?|see you|see"
+    (rf"(?:{_BEFORE_BYE}(?: so much| very much| now)? (?!for ))*+(?:{_BEFORE_BYE} for [\w ]+? )?(?:and )?"
+     r"(?:good ?bye|bye(?: bye|-bye)?|see you|see"
      r" you (?:later|soon|tomorrow)|good ?night"
      r"|(?:talk to|catch) you (?:later|soon)|see ya|farewell|have a (?:nice|good|great) (?:day|evening|night"
      r"|1)|take care)(?: (?:then|now|for now|antiphon|and thank you|thank you|bye|later"
      r"|soon))*", fixed(FAREWELL)),
     (r"(?:ok |okay |great |oh |well |no )*(?:many )?(?:thank you|thanks|cheers)(?: so much| very much| a"
-     r" lot| teacher| sir| buddy| man| friend| again| for \w+(?: \w+)*| (?:to )?you| antiphon"
-     r"| (?:that|this|it) (?:helps?|helped)(?: a lot| me)?"
-     r"| that is (?:very |so )?(?:kind|nice)(?: of you)?)*|i appreciate (?:it|that)",
+     r" lot| teacher| sir| buddy| man| friend| again| for \w+(?: \w+)*+| (?:to )?you| antiphon"
+     r"| (?:that|this|it) (?:helped|helps?)(?: a lot| me)?"
+     r"| that is (?:very |so )?(?:kind|nice)(?: of you)?)*+|i appreciate (?:it|that)",
      fixed(WELCOME)),
     (r"(?:i am )?(?:so |very )?sorry(?: about that)?|(?:my )?apologies|excuse me|i did not mean (?:it"
      r"|that|to .+)|(?:i am )?sorry that was (?:rude|mean|not nice)(?: of me)?|that was (?:rude|mean"

@@ -26,6 +26,11 @@ from antiphon.inference_worker.engines.local.spoken_text.rule import (
 )
 
 _LAST_SMALL_ROMAN = 39
+_INTO_A_VEIN = re.compile(
+    r"(?:drips?|lines?|fluids?|bags?|needles?|pumps?|poles?|tubes?|therapy|access|antibiotics|injections?)\b"
+)
+_ABBREVIATED = frozenset(["IV", "VI", "XX"])
+"""Roman numerals that are abbreviations or names where they do not count."""
 
 
 def _dot(match: Match) -> str:
@@ -90,6 +95,8 @@ def _roman(match: Match) -> str | None:
         return year(value)
     if value is None or not previous or previous[-1] in ".,;:!?":
         return None
+    if numeral == "IV" and _INTO_A_VEIN.match(after(match)):
+        return _spelled(numeral)
     if previous in RULERS:
         return _ruler(match, numeral, value)
     if previous == "the" and value <= _LAST_SMALL_ROMAN and len(numeral) > 1:
@@ -98,7 +105,7 @@ def _roman(match: Match) -> str | None:
         numeral == "I" and re.match(r"[a-z]", after(match)) and previous.islower()
     ):
         return cardinal(value)
-    titled = previous[0].isupper() and len(numeral) > 1 and value <= _LAST_SMALL_ROMAN
+    titled = previous != previous.lower() and len(numeral) > 1 and value <= _LAST_SMALL_ROMAN
     return cardinal(value) if titled else None
 
 
@@ -111,6 +118,23 @@ def _ruler(match: Match, numeral: str, value: int) -> str | None:
     ):
         return None
     return f"the {ordinal(value)}"
+
+
+def _other_roman(match: Match) -> str | None:
+    """A Roman numeral that no other rule reads. eSpeak would say the word "Roman" before it."""
+    numeral = match["numeral"].upper()
+    value = roman(numeral)
+    if value is None or match["numeral"] == "VI":
+        return None
+    previous, mark = before(match), match.string[match.end() : match.end() + 1]
+    counts = mark == ")" or (mark == "." and previous[-1:] in ("", ".", "!", "?", ":"))
+    if counts or numeral not in _ABBREVIATED or previous.title() in NUMBERED:
+        return cardinal(value)
+    return _spelled(numeral)
+
+
+def _spelled(letters: str) -> str:
+    return "-".join(letters)
 
 
 RULES: tuple[ReadingRule, ...] = (
@@ -127,4 +151,5 @@ RULES: tuple[ReadingRule, ...] = (
     rule(r"(?<![\w.])(?:[^\W\d_]\.){2,}", _initials),
     rule(r"(?<![\w.])(?:[^\W\d_]\.)+[^\W\d_](?![\w.])", _initials),
     rule(r"(?<![\w.-])(?P<numeral>[IVXLCDM]+)(?![\w-]|\.\w)", _roman),
+    rule(r"(?<![\w.'-])(?P<numeral>[IVX]{2,}|[ivx]{2,})(?![\w-]|\.\w)", _other_roman),
 )

@@ -34,11 +34,14 @@ from antiphon.inference_worker.engines.local.spoken_text.rule import (
 
 _UNIT = any_of(UNITS)
 _POWER = r"(?P<power>[²³]|\^[23])?"
+_PER = rf"/(?P<per>{any_of(UNITS)}|s)(?P<per_power>[²³]|\^[23])?"
+_UNIT_ENDS = r"(?![\w/^²³])"
 _MAGNITUDE = (
     rf"(?:(?P<gap> )?(?P<magnitude>{any_of(MAGNITUDES)}|thousand|million|billion|trillion)\b)?"
 )
 _SYMBOLS = any_of(name for name in CURRENCIES if not name.isalpha())
 _CODES = any_of(name for name in CURRENCIES if name.isalpha())
+_ONE_SYMBOL = "".join(name for name in CURRENCIES if not name.isalnum() and len(name) == 1)
 _AMOUNT = rf"(?:\d{{1,3}}(?:\.\d{{3}})+(?:,\d{{2}})?(?!\d)|\d+,\d{{2}}(?!\d)|{NUMBER}|\.\d+)"
 _PRICED = frozenset(
     [
@@ -60,12 +63,19 @@ _PRICED = frozenset(
     ]
 )
 _POWERS = {"²": "square", "^2": "square", "³": "cubic", "^3": "cubic"}
+_POINT_CURRENCIES = frozenset(["£", "GBP", "USD", "CAD", "AUD"])
+"""With all dollars, those before which "1.500" is one and a half."""
+
+_PERIODS = {"mo": "month", "wk": "week", "pp": "person"}
 
 
 def _money(match: Match) -> str:
     """As in "three dollars and fifty cents", "one point two million pounds"."""
-    amount, currency = _with_point(match["amount"]), match["currency"]
-    sign = "minus " if match["sign"] and match["sign"] in "-−–" else ""
+    currency = match["currency"]
+    has_point = currency.endswith("$") or currency in _POINT_CURRENCIES
+    amount = _with_point(match["amount"], has_point=has_point or bool(match["magnitude"]))
+    negative = match["inner"] or (match["sign"] and match["sign"] in "-−–")
+    sign = "minus " if negative else ""
     if to := match["to"]:
         joint = f"{number(amount)} to {number(to)}"
         return f"{sign}{joint} {CURRENCIES[currency][1]}"
@@ -83,7 +93,8 @@ def _money(match: Match) -> str:
 
 
 def _money_after(match: Match) -> str:
-    amount, currency = _with_point(match["amount"]), match["currency"]
+    amount = _with_point(match["amount"], has_point=bool(match["magnitude"]))
+    currency = match["currency"]
     if magnitude := match["magnitude"]:
         joint = NEXT_WORD if match["gap"] else " "
         said = f"{number(amount)}{joint}{MAGNITUDES.get(magnitude, magnitude)}"
@@ -95,8 +106,13 @@ def _money_after(match: Match) -> str:
     return said
 
 
-def _with_point(amount: str) -> str:
-    """`amount` with a decimal point, if it is written with a decimal comma: "1.000,50"."""
+def _with_point(amount: str, *, has_point: bool) -> str:
+    """`amount` with a decimal point, if it is written with a decimal comma: "1.000,50".
+
+    `has_point`: "1.500" is one and a half.
+    """
+    if re.fullmatch(r"0\.\d{3}", amount) or (has_point and re.fullmatch(r"\d+\.\d{3}", amount)):
+        return amount
     if re.fullmatch(r"\d+,\d{2}|\d{1,3}(?:\.\d{3})+(?:,\d{2})?", amount):
         return amount.replace(".", "").replace(",", ".")
     return amount
@@ -133,15 +149,34 @@ def _measure(match: Match) -> str | None:
     name = UNITS[unit][0 if one else 1]
     if power := match["power"]:
         name = f"{_POWERS[power]} {name}"
-    if per := match["per"]:
-        squared = f"{UNITS[per][0]}{' squared' if match['per_power'] else ''}"
-        name = f"{name} per {squared}"
+    if match["per"]:
+        name = f"{name} {_per_unit(match)}"
     return f"{said}{NEXT_WORD if space else ' '}{name}"
 
 
 def _rate(match: Match) -> str:
     """A unit without a number: "km/h"."""
-    return f"{UNITS[match['unit']][1]} per {UNITS[match['per']][0]}"
+    power = f"{_POWERS[match['power']]} " if match["power"] else ""
+    return f"{power}{UNITS[match['unit']][1]} {_per_unit(match)}"
+
+
+def _per_unit(match: Match) -> str:
+    """As in "per cubic meter", "per second squared"."""
+    unit, power = match["per"], match["per_power"]
+    name = UNITS[unit][0]
+    if not power:
+        return f"per {name}"
+    if name == "second":
+        return f"per second {'squared' if power in ('²', '^2') else 'cubed'}"
+    return f"per {_POWERS[power]} {name}"
+
+
+def _price_per(match: Match) -> str | None:
+    """A short unit after an amount of money: "$5/hr"."""
+    price = before(match)
+    if not re.search(rf"[{re.escape(_ONE_SYMBOL)}]|(?:^|\d)(?:{_CODES})$", price):
+        return None
+    return f"per {_PERIODS[match['period']]}" if match["period"] else _per_unit(match)
 
 
 def _per(match: Match) -> str:
@@ -231,7 +266,8 @@ def _number(match: Match) -> str:
 
 RULES: tuple[ReadingRule, ...] = (
     rule(
-        rf"(?<!\w)(?P<sign>[-−–+])?(?P<currency>{_SYMBOLS}|(?:{_CODES})(?= ?\d)) ?(?P<amount>{_AMOUNT})"
+        rf"(?<!\w)(?P<sign>[-−–+])?(?P<currency>{_SYMBOLS}|(?:{_CODES})(?= ?\d))"
+        rf" ?(?P<inner>[-−–](?=[\d.]))?(?P<amount>{_AMOUNT})"
         rf"(?:[-–—](?:{_SYMBOLS})?(?P<to>{NUMBER})(?![\w]))?{_MAGNITUDE}",
         _money,
     ),
@@ -244,15 +280,16 @@ RULES: tuple[ReadingRule, ...] = (
     rule(
         rf"(?<![\w.,])(?P<amount>{NUMBER}|\.\d+)(?:(?:{DASH}|—)(?P<to>{NUMBER}))?"
         rf"(?P<space> )?(?P<unit>{_UNIT}){_POWER}"
-        rf"(?:/(?P<per>{_UNIT}|s)(?P<per_power>²|\^2)?)?(?![\w/^²³])",
+        rf"(?:{_PER})?{_UNIT_ENDS}",
         _measure,
     ),
-    rule(rf"(?<![\w/])(?P<unit>{_UNIT})/(?P<per>{_UNIT})(?![\w/])", _rate),
+    rule(rf"(?<![\w/])(?P<unit>{_UNIT}){_POWER}{_PER}{_UNIT_ENDS}", _rate),
     rule(
         r"(?<=[\w€$£%])/ ?(?P<word>second|minute|hour|day|night|week|month|year|person|user|unit"
         r"|liter|litre|gallon|kilo|mile)\b",
         _per,
     ),
+    rule(rf"(?:/(?P<period>{any_of(_PERIODS)})|{_PER}){_UNIT_ENDS}", _price_per),
     rule(r"(?<![\w.,])(?P<feet>\d{1,3})'(?:(?P<inches>\d{1,2})\"?)?(?!\w)", _feet),
     rule(r"(?<![\w.,\"])(?P<amount>\d{1,3}(?:\.\d+)?)\"(?!\w)", _inches),
     rule(

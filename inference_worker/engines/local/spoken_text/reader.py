@@ -29,13 +29,15 @@ _RULES = (
     *signs.RULES,
 )
 
-_PLAIN_WORD = re.compile(r"(?<![^\s(])[a-z]{5,}(?=[,;!?)]?(?: |$)|\.$)")
+_PLAIN_WORD = re.compile(r"(?<![^\s(])(?![ivx]+\b)[a-z]{5,}(?=[,;!?)]?(?: |$)|\.$)")
 _DOT_INSIDE = re.compile(r"\.(?= [a-z])(?<=[A-Za-z]\.)")
 _POSSESSIVE = re.compile(r"(?<=\w)'s\b")
 _LETTERS = re.compile(rf"{LETTER}+(?:'{LETTER}+)*")
 _TYPOGRAPHY = str.maketrans(
     {"’": "'", "‘": "'", "ʼ": "'", "“": '"', "”": '"', "″": '"', "′": "'", "\u00a0": " "}
 )
+_SUPERSCRIPTS = "⁻ⁿ"
+"""They are part of a power, as the superscript digits are."""
 _LONGEST_WORD = 200
 _LONGEST_LETTERS = 45
 _LONGEST_SPEECH = 240
@@ -116,6 +118,8 @@ def _readable(word: str) -> str:
 @lru_cache(maxsize=4096)
 def _usual(character: str) -> str:
     category = unicodedata.category(character)
+    if character in _SUPERSCRIPTS:
+        return character
     if category == "Nd":
         return str(unicodedata.decimal(character))
     usual = unicodedata.normalize("NFKC", character) if category[0] in "LPS" else character

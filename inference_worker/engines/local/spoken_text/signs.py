@@ -3,7 +3,13 @@
 import re
 import unicodedata
 
-from antiphon.inference_worker.engines.local.spoken_text.lexicon import ARROWS, GREEK, LATEX, SIGNS
+from antiphon.inference_worker.engines.local.spoken_text.lexicon import (
+    ARROWS,
+    GREEK,
+    LATEX,
+    SIGNS,
+    UNITS,
+)
 from antiphon.inference_worker.engines.local.spoken_text.numerals import cardinal
 from antiphon.inference_worker.engines.local.spoken_text.rule import (
     DASH,
@@ -20,6 +26,9 @@ from antiphon.inference_worker.engines.local.spoken_text.rule import (
 
 _PAUSE = ","
 _DASH = "—"
+_RANGE_BEGINS = re.compile(
+    rf"(?:^|\d)[ap]\.?m\.?$|\d(?:st|nd|rd|th|{any_of(UNITS)})$", re.IGNORECASE
+)
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻ⁿ", "0123456789-n")
 
 
@@ -53,6 +62,11 @@ def _dash(match: Match) -> str:
         return _negative(match)
     if left:
         return ""
+    if (
+        re.search(r"(?:^|\d)[ap]\.?m\.?$", before(match), re.IGNORECASE)
+        and after(match)[:1].isdecimal()
+    ):
+        return "to"
     if not operands:
         return _DASH if before(match) and after(match) else ""
     return _between(match) if _numbers_beside(match) else "minus"
@@ -72,6 +86,8 @@ def _dash_inside(match: Match, *, operands: bool) -> str:
         return " " if ends[0] and ends[1] and ends[0][0] == ends[1][0] else "to"
     if operands and (re.search(r"(?<![A-Za-z0-9])[a-z]$", first) and second[0].isdecimal()):
         return "minus"
+    if _RANGE_BEGINS.search(first) and re.match(r"[$€£¥]?\d", second):
+        return "to"
     if match[0] == "–" and first[-1].isalpha() and second[0].isalpha():
         return " "
     return "-" if first[-1].isalpha() and second[0].isalpha() else " "
@@ -85,14 +101,14 @@ def _negative(match: Match) -> str:
 
 
 def _numbers_beside(match: Match) -> bool:
-    return bool(re.search(r"\d[%°]?$", before(match)) and re.match(r"\d", after(match)))
+    return bool(re.search(r"\d[%°]?$", before(match)) and re.match(r"[$€£¥]?\d", after(match)))
 
 
 def _between(match: Match) -> str:
     """ "to" for an ascending range, "minus" for a difference."""
-    first = re.search(r"\d+$", before(match).rstrip("%°").replace(",", ""))
-    second = re.match(r"\d+", after(match).replace(",", ""))
-    ascending = first and second and int(first[0][:18]) < int(second[0][:18])
+    first = re.search(r"\d+(?:\.\d+)?$", before(match).rstrip("%°").replace(",", ""))
+    second = re.match(r"\d+(?:\.\d+)?", after(match).lstrip("$€£¥").replace(",", ""))
+    ascending = first and second and float(first[0]) < float(second[0])
     return "minus" if is_in_sum(match) or not ascending else "to"
 
 

@@ -34,11 +34,14 @@ THREADS = min(2, os.cpu_count() or 1)
 """Of one run. The listener waits for the first clause; more threads gain little."""
 
 _MOST_SYMBOLS = 250
+"""Of one run: about 20 s of speech. The network takes 510."""
+
 _PART = "part.bin"
 _SHA256 = "6e742170d309016e5891a994e1ce1559c702a2ccd0075e67ef7157974f6406cb"
 _PAD = 0
 _MARKS = frozenset((_PAD, *range(1, 17)))
 """Symbols without sound: the pad, punctuation and the space."""
+_SPACE = 16
 
 _STYLES = Path(__file__).parent / "styles"
 _STYLE_WIDTH = 256
@@ -72,8 +75,11 @@ class Kokoro:
         self._session = cpu_session(with_cuts(_weights()), THREADS)
 
     def speak(self, ids: Sequence[int], style: Style, speed: float = 1.0) -> Utterance:
-        """Speech of the symbols `ids`, with little silence at both ends."""
-        ids = ids[:_MOST_SYMBOLS]  # about 20 s of speech; the network takes 510
+        """Speech of the symbols `ids`, with little silence at both ends. Many symbols are said in parts."""
+        parts = [self._part(part, style, speed) for part in split_symbols(ids)]
+        return parts[0] if len(parts) == 1 else _joined(parts)
+
+    def _part(self, ids: Sequence[int], style: Style, speed: float) -> Utterance:
         padded = (_PAD, *ids, _PAD)
         audio, steps = self._session.run(
             ["audio", STEPS],
@@ -87,6 +93,33 @@ class Kokoro:
         steps = np.ravel(steps)
         steps[0] = min(steps[0], LEAD_STEPS)
         return Utterance(np.ravel(audio), steps)
+
+
+def split_symbols(ids: Sequence[int]) -> list[Sequence[int]]:
+    """`ids` in parts for one run each, cut after a mark or else after a word."""
+    parts: list[Sequence[int]] = []
+    while len(ids) > _MOST_SYMBOLS:
+        ends = range(_MOST_SYMBOLS, _MOST_SYMBOLS // 3, -1)
+        after_mark = (end for end in ends if ids[end - 1] in _MARKS and ids[end - 1] != _SPACE)
+        after_word = (end for end in ends if ids[end - 1] == _SPACE)
+        end = next(after_mark, None) or next(after_word, _MOST_SYMBOLS)
+        parts.append(ids[:end])
+        ids = ids[end:]
+    return [*parts, ids]
+
+
+def _joined(parts: Sequence[Utterance]) -> Utterance:
+    """One utterance, whose symbols begin where they begin in their part."""
+    begins: list[NDArray[np.int64]] = []
+    first = 0
+    for part in parts[:-1]:
+        steps = len(part.audio) // STEP_SAMPLES
+        # The silence of the last symbols is no audio.
+        begins.append(first + np.minimum(np.cumsum(part.steps)[:-2], steps))
+        first += steps
+    begins.append(first + np.cumsum(parts[-1].steps))
+    bounds = np.concatenate([[0], *begins])
+    return Utterance(np.concatenate([part.audio for part in parts]), np.diff(bounds))
 
 
 def find_parts() -> list[Path]:

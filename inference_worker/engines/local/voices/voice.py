@@ -153,7 +153,6 @@ def _placed(clause: Clause, symbols: Symbols, said: Utterance) -> SpokenClause:
     places = np.clip(begins, 0, max(0, end - first - 1))
     starts = [int(places[min(start, len(places) - 1)]) for start in symbols.starts]
     starts[:1] = [0] * len(starts[:1])
-    # A text that is too long is cut, so it has fewer places than symbols.
     letters = zip(places, symbols.text, strict=False)
     sounds = [int(place) for place, symbol in letters if symbol.isalpha()]
     return SpokenClause(clause.words, said.audio[first:end], tuple(starts), tuple(sounds))

@@ -54,7 +54,21 @@ def test_a_phrase_without_sentences_ends() -> None:
 
 
 @pytest.mark.parametrize(
-    "word", ["fuck", "Fucking", "motherfucker", "shit!", '"bullshit"', "assholes,", "blow job"]
+    "word",
+    [
+        "fuck",
+        "Fucking",
+        "motherfucker",
+        "shit!",
+        '"bullshit"',
+        "assholes,",
+        "blow job",
+        "ass hole",
+        "Rim jobs,",
+        "blow-job",
+        "pe-nis",
+        "oh—shit",
+    ],
 )
 def test_an_obscene_answer_ends_with_a_neutral_sentence(word: str) -> None:
     said = guarded(f"The man said {word} and left. He went home.")
@@ -77,6 +91,11 @@ def test_the_filter_can_be_off() -> None:
         "Essex, Sussex and Middlesex; a sextant; shiitake mushrooms; Matsushita.",
         "Pass the bass, the grass, the Titanic, a title and the analysis.",
         "The great tit is a bird. He is the titular king of Nigeria and Niger.",
+        "The pen is mightier than the sword. What is a pen? Is it blue?",
+        "The pen—is it blue? Here is the pen/is it blue. My pen.Is it blue? Take your pen. Is it blue?",
+        "People who ring the bell, and who res. Deep Throat was a source.",
+        "That was a blow. Job losses follow. It hit the donkey, the ass. Hole in one!",
+        "On the other hand jobs are scarce. Dick heads the company.",
     ],
 )
 def test_no_false_alarm(text: str) -> None:

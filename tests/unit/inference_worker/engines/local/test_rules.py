@@ -703,6 +703,10 @@ CONVERSATIONS = {
     "counting": {
         "Count from ten down to one.": "10, 9, 8, 7, 6, 5, 4, 3, 2, 1.",
         "Now only the even numbers.": "10, 8, 6, 4, 2.",
+        "Count from zero to five.": "0, 1, 2, 3, 4, 5.",
+        "Count from zero.": "0, 1, 2, 3, 4, 5, 6, 7, 8, 9.",
+        "Count down to zero.": "10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0.",
+        "Count backwards to three.": "3, 2, 1.",
         "If I need two hundred grams of butter, how many ounces?": (
             "200 grams are about 7.05 ounces."
         ),
@@ -973,6 +977,11 @@ def test_a_quiz_begins_when_asked_and_goes_around() -> None:
 @pytest.mark.parametrize("question", FOR_THE_MODEL)
 def test_other_questions_are_for_the_model(question: str) -> None:
     assert answer(question, NOW) is None
+
+
+@pytest.mark.parametrize("text", ["...", "!", ".", "…", " "])
+def test_signs_without_words_have_no_answer(text: str) -> None:
+    assert answer(text, NOW) is None
 
 
 def test_answers_from_the_conversation() -> None:

@@ -115,7 +115,7 @@ PLAIN = [
     ("Queen Elizabeth II's crown, Rocky IV", "Queen Elizabeth the second's crown, Rocky four"),
     ("John Paul II, Chapter IV and Part I", "John Paul the second, Chapter four and Part one"),
     ("World War II and World War I", "World War two and World War one"),
-    ("Act III, Scene ii, the XX century", "Act three, Scene ii, the twentieth century"),
+    ("Act III, Scene ii, the XX century", "Act three, Scene two, the twentieth century"),
     ("Super Bowl LVIII, user@example.com", "Super Bowl fifty-eight, user at example dot com"),
     ("I am VI. XL shirts, a CD, an MD", "I am VI. XL shirts, a CD, an MD"),
     ("Malcolm X and Vitamin D, www.example.com", "Malcolm X and Vitamin D, example dot com"),
@@ -246,6 +246,55 @@ PLAIN = [
     ("5 km/h, −5 °F", "five kilometers per hour, minus five degrees Fahrenheit"),
     ("the ½-inch bolt", "the one half inch bolt"),
     ("2*3*4 and 5 *4", "two times three times four and five times four"),
+    (
+        "$3.499, $0.125, US$1.500",
+        "three point four nine nine dollars, zero point one two five dollars, "
+        "one point five zero zero US dollars",
+    ),
+    ("£2.375, €0.125", "two point three seven five pounds, zero point one two five euros"),
+    ("$1.234 billion now", "one point two three four billion dollars now"),
+    ("€1.234 billion now", "one point two three four billion euros now"),
+    (
+        "€3.499, 1.500 $, $2.000.000",
+        "three thousand four hundred ninety-nine euros, one thousand five hundred dollars, two million dollars",
+    ),
+    ("$-5, €-5.50", "minus five dollars, minus five euros and fifty cents"),
+    (
+        "10⁻³, 1.6×10⁻¹⁹",
+        "ten to the power of minus three, one point six times ten to the power of minus nineteen",
+    ),
+    ("xⁿ and 10⁻ⁿ", "x to the power of n and ten to the power of minus n"),
+    (
+        "from 9am-5pm or 9 a.m.-5 p.m. daily",
+        "from nine A-M to five P-M or nine A-M to five P-M daily",
+    ),
+    ("from 9 am - 5 pm, 9am – 5pm", "from nine A-M to five P-M, nine A-M to five P-M"),
+    (
+        "5%-10% and 1st-2nd, 5km-10km",
+        "five percent to ten percent and first to second, five kilometers to ten kilometers",
+    ),
+    ("$5 - $6, $6 - $5", "five dollars to six dollars, six dollars minus five dollars"),
+    (
+        "$9.50 - $10.25 each",
+        "nine dollars and fifty cents to ten dollars and twenty-five cents each",
+    ),
+    ("10% - 5% = 5%", "ten percent minus five percent equals five percent"),
+    (
+        "$5/hr or $20/mo, 3 EUR/kg",
+        "five dollars per hour or twenty dollars per month, three euros per kilogram",
+    ),
+    ("$0.12/kWh, €9/m²", "twelve cents per kilowatt hour, nine euros per square meter"),
+    (
+        "in kg/m³, 5 kg/m³, 9.8 m/s²",
+        "in kilograms per cubic meter, five kilograms per cubic meter, "
+        "nine point eight meters per second squared",
+    ),
+    ("a flow of 3 m³/s", "a flow of three cubic meters per second"),
+    ("II. First. IV. Last.", "two. First. four. Last."),
+    ("in stage IV of it, Use an IV. Now.", "in stage four of it, Use an I-V. Now."),
+    ("the IV drip, an IV line", "the I-V drip, an I-V line"),
+    ("see (ii) and (xviii), iPhone XI is out", "see (two) and (eighteen), iPhone eleven is out"),
+    ("the XI is good, XX chromosomes", "the eleventh is good, X-X chromosomes"),
 ]
 """Text without markup, and how it is spoken. It is shown as it is."""
 

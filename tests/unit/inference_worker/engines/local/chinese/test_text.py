@@ -77,12 +77,31 @@ def test_a_chinese_loop_ends() -> None:
     assert guarded("我在这里。" * 20) == "我在这里。" * 2
 
 
-@pytest.mark.parametrize("obscene", ["你是傻逼", "去操你妈的", "看色情片"])
+@pytest.mark.parametrize(
+    "obscene", ["你是傻逼", "去操你妈的", "看色情片", "他们做爱", "干你妈", "看黄片"]
+)
 def test_an_obscene_answer_ends_in_chinese(obscene: str) -> None:
     assert guarded(f"你好，{obscene}，好吗？") == f"你好，{said_in('zh', CLOSING)}"
 
 
-@pytest.mark.parametrize("sentence", ["操场上有很多人。", "他处女座，很认真。", "小鸡很可爱。"])
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "操场上有很多人。",
+        "他处女座，很认真。",
+        "小鸡很可爱。",
+        "我们一起做爱心卡片。",
+        "妈妈给我做爱吃的菜。",
+        "今日你妈妈会做蛋糕。",
+        "生日你妈妈会来。",
+        "饼干你妈妈会做。",
+        "体操你也可以试试。",
+        "蛋黄片很好吃。",
+        "路口交通很拥挤，出口交警在。",
+        "独自慰问了老人。",
+        "角色情感很丰富。",
+    ],
+)
 def test_an_innocent_answer_is_not_cut(sentence: str) -> None:
     assert guarded(sentence) == sentence
 
