@@ -11,6 +11,7 @@ from antiphon.inference_worker.engines.local.clauses import ClauseSplitter, ends
 from antiphon.inference_worker.engines.local.guard import AnswerGuard
 from antiphon.inference_worker.engines.local.language_model import Generation, spoken_pieces
 from antiphon.inference_worker.engines.local.speech import Clause, SpeechQueue, SpokenClause, Word
+from antiphon.inference_worker.engines.local.voices.queue import SynthesisCancelled
 from antiphon.inference_worker.engines.local.voices.speaker import Speaker
 from antiphon.shared_schemas.audio import SILENCE
 
@@ -89,7 +90,10 @@ class Reply:
             for clause in clauses:
                 if self._cancelled.is_set():
                     return
-                spoken = self._spoken(clause)
+                try:
+                    spoken = self._spoken(clause)
+                except SynthesisCancelled:
+                    return
                 with self._pushing:
                     self.queue.push(spoken)
                     self._unspoken = self._unspoken[len(clause.words) :]
@@ -97,7 +101,7 @@ class Reply:
     def _spoken(self, clause: Clause) -> SpokenClause:
         if self._speaker is None:
             return SpokenClause(clause.words, SILENCE, (0,) * len(clause.words), ())
-        return self._speaker.speak(clause, self._costs)
+        return self._speaker.speak(clause, self._costs, self._cancelled.is_set)
 
     def _clauses(self) -> Generator[Clause, None, None]:
         words: list[Word] = []

@@ -23,6 +23,14 @@ _RECENT_RUNS = 5
 _FORGIVEN = 0.9
 
 
+_WAKE_S = 0.1
+"""How soon a job that waits leaves after its answer was cancelled."""
+
+
+class SynthesisCancelled(Exception):
+    """Nobody waits for the speech any more."""
+
+
 @dataclass(order=True, slots=True)
 class _Job:
     """`needed_at` is a value of time.perf_counter(); `number` keeps the order of equal ones."""
@@ -62,12 +70,27 @@ class SynthesisQueue:
             lower = [speed * _FORGIVEN for speed in self._speeds]
             self._speeds.extend(lower)
 
-    def run(self, work: Callable[[], ResultT], letters: int, needed_at: float) -> ResultT:
-        """Run `work`, which speaks a text of that length, when it is its turn."""
+    def run(
+        self,
+        work: Callable[[], ResultT],
+        letters: int,
+        needed_at: float,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> ResultT:
+        """Run `work`, which speaks a text of that length, when it is its turn.
+
+        Raises SynthesisCancelled if it is `cancelled` before.
+        """
         job = _Job(needed_at, next(self._numbers), letters)
         with self._changed:
             heapq.heappush(self._waiting, job)
-            self._changed.wait_for(lambda: self._running is None and self._waiting[0] is job)
+            while self._running is not None or self._waiting[0] is not job:
+                self._changed.wait(_WAKE_S)
+                if cancelled():
+                    self._waiting.remove(job)
+                    heapq.heapify(self._waiting)
+                    self._changed.notify_all()
+                    raise SynthesisCancelled
             heapq.heappop(self._waiting)
             begun = time.perf_counter()
             self._running = (job, begun)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -58,8 +59,16 @@ class Speaker:
         self._silent_at = 0.0
         """When everything will have been played, as a value of time.perf_counter()."""
 
-    def speak(self, clause: Clause, costs: StageCosts) -> SpokenClause:
-        """The audio of `clause`, after the pause that follows the clause before."""
+    def speak(
+        self,
+        clause: Clause,
+        costs: StageCosts,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> SpokenClause:
+        """The audio of `clause`, after the pause that follows the clause before.
+
+        Raises SynthesisCancelled if it is `cancelled` while other sessions speak.
+        """
         now = time.perf_counter()
         needed_at = max(now, self._silent_at)
         if isinstance(self._voice, KokoroVoice):
@@ -71,7 +80,11 @@ class Speaker:
                 self._voice.give_up()
                 self._voice = self._stand_in
         with costs.measure("tts"):
-            spoken = self._voice.speak(clause, needed_at, self._manner.speed)
+            voice, speed = self._voice, self._manner.speed
+            if isinstance(voice, KokoroVoice):
+                spoken = voice.speak(clause, needed_at, speed, cancelled)
+            else:
+                spoken = voice.speak(clause, needed_at, speed)
         if not len(spoken.audio):
             return spoken
         pause, self._previous = _pause_after(self._previous), clause

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -48,8 +48,17 @@ class KokoroVoice:
         self._accent = voice.accent
         self._style = load_style(voice.style)
 
-    def speak(self, clause: Clause, needed_at: float, speed: float = 1.0) -> SpokenClause:
-        """The clause without silence around it. `needed_at` is a value of time.perf_counter()."""
+    def speak(
+        self,
+        clause: Clause,
+        needed_at: float,
+        speed: float = 1.0,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> SpokenClause:
+        """The clause without silence around it. `needed_at` is a value of time.perf_counter().
+
+        Raises SynthesisCancelled if it is `cancelled` while other sessions speak.
+        """
         key = (self._id, clause.spoken, speed)
         if (known := self._said.find(key, clause)) is not None:
             return known
@@ -58,7 +67,8 @@ class KokoroVoice:
             return _silent(clause)
         ids = symbols.ids
         work = functools.partial(self._network.speak, ids, self._style, speed)
-        spoken = _placed(clause, symbols, self._queue.run(work, len(clause.text), needed_at))
+        said = self._queue.run(work, len(clause.text), needed_at, cancelled)
+        spoken = _placed(clause, symbols, said)
         self._said.add(key, spoken)
         return spoken
 

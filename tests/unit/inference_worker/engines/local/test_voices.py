@@ -26,7 +26,11 @@ from antiphon.inference_worker.engines.local.voices.catalogue import (
 )
 from antiphon.inference_worker.engines.local.voices.kokoro import LEAD_STEPS, Kokoro, Utterance
 from antiphon.inference_worker.engines.local.voices.phonemes import symbols_of
-from antiphon.inference_worker.engines.local.voices.queue import SynthesisQueue, _Job
+from antiphon.inference_worker.engines.local.voices.queue import (
+    SynthesisCancelled,
+    SynthesisQueue,
+    _Job,
+)
 from antiphon.inference_worker.engines.local.voices.said_before import SaidBefore
 from antiphon.inference_worker.engines.local.voices.speaker import (
     LONGEST_SILENCE_S,
@@ -352,6 +356,37 @@ def test_a_slow_run_and_short_texts_say_little_about_the_next_text(
     ] * 5
     assert [run(30, seconds) for seconds in (6.0, 1.1)] == [pytest.approx(usual, rel=0.1)] * 2
     assert [run(30, 6.0) for _ in range(3)][-1] > 3 * usual
+
+
+def test_speech_that_nobody_waits_for_leaves_the_queue() -> None:
+    """The answer that replaces an interrupted one does not wait for its next clause."""
+    queue, running, ends = SynthesisQueue(0.01), threading.Event(), threading.Event()
+    cancelled, done = threading.Event(), list[str]()
+
+    def first() -> None:
+        running.set()
+        ends.wait(60)
+
+    def interrupted() -> None:
+        with pytest.raises(SynthesisCancelled):
+            queue.run(lambda: done.append("old"), 500, 0.0, cancelled.is_set)
+        done.append("left")
+
+    threads = [threading.Thread(target=queue.run, args=(first, 1, 0.0))]
+    threads[0].start()
+    assert running.wait(60)
+    threads.append(threading.Thread(target=interrupted))
+    threads[1].start()
+    while not queue._waiting:
+        time.sleep(0.001)
+    cancelled.set()
+    threads[1].join(60)
+    assert done == ["left"]
+    assert queue._waiting == []
+    ends.set()
+    queue.run(lambda: done.append("new"), 1, 1.0)
+    threads[0].join(60)
+    assert done == ["left", "new"]
 
 
 def _speaker(
