@@ -1,5 +1,6 @@
 """One recording's directory, as one recorder writes it: media, journal, and the two JSON files."""
 
+import errno
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -94,6 +95,7 @@ class RecordingFolder:
         self._outages = list(outages)
         self._noted: list[OutageEntry] = []
         self._journal: Journal | None = None
+        self._closed = False
         self.complete = False
         self._load()
 
@@ -108,6 +110,8 @@ class RecordingFolder:
     def add(self, side: Side, position: StreamPosition, entry: StreamEntry) -> None:
         """Record one entry: its files first, then its journal line."""
         with self._lock:
+            if self._closed:  # a thread may write for a recorder that another one has replaced
+                raise OSError(errno.EBADF, f"{self.path} is closed")
             if self._state.has(side, position):
                 return
             self._check_disk()
@@ -148,8 +152,9 @@ class RecordingFolder:
             return meta.state
 
     def close(self) -> None:
-        """Wait for a write in progress and close the journal."""
+        """Wait for a write in progress and close the journal. No entry is added afterwards."""
         with self._lock:
+            self._closed = True
             if self._journal is not None:
                 self._journal.close()
 

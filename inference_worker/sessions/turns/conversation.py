@@ -65,6 +65,12 @@ class Item:
         return None
 
     @property
+    def samples(self) -> int:
+        """Of its sound that has no transcript."""
+        sounds = [part for part in self.as_text.parts if isinstance(part, AudioPart)]
+        return sum(len(part.data) // part.pcm.width for part in sounds)
+
+    @property
     def as_text(self) -> ConversationMessage:
         """The message with its transcript in place of its sound."""
         if self.transcript is None:
@@ -115,6 +121,8 @@ class TurnsConversation:
 
     def __init__(self) -> None:
         self.items: list[Item] = []
+        self._sounding: list[Item] = []
+        """Those with sound that has no transcript, in the order in which they came."""
         self.config = TurnsConfig()
         self.ref_audio = b""
         self.turns = 0
@@ -153,6 +161,7 @@ class TurnsConversation:
             case TranscriptOut(text=str(text)):
                 if item := self.find(entry.item_id):
                     item.transcript = text
+                    self._forget_sound_of(item)
             case RefusedOut():
                 self._drop(entry.response_id)
             case GeneratingOut() | DeltaOut() | TurnDoneOut():
@@ -191,8 +200,11 @@ class TurnsConversation:
         system = [_text(Role.SYSTEM, config.instructions)] if config.instructions.strip() else []
         if wanted.refs is None:
             return [*system, *self._history()]
-        own = iter(wanted.messages)
-        chosen = (next(own) if ref is None else self._as_text(ref) for ref in wanted.refs)
+        own, items = iter(wanted.messages), {item.id: item for item in self.items}
+        chosen = (
+            next(own) if ref is None else items[ref].as_text if ref in items else None
+            for ref in wanted.refs
+        )
         return [*system, *joined_calls(message for message in chosen if message is not None)]
 
     def name_of(self, message: ConversationMessage, wanted: WantedResponse) -> str:
@@ -241,26 +253,33 @@ class TurnsConversation:
             self._append(item)
             return
         self.items.insert(0 if after is None else ids.index(after) + 1, item)
-        self._forget_old_sound()
+        self._forget_old_sound(item)
 
     def _append(self, item: Item) -> None:
         self.items.append(item)
-        self._forget_old_sound()
+        self._forget_old_sound(item)
 
-    def _forget_old_sound(self) -> None:
-        for item in self.items[:-1]:
-            item.message = item.as_text
+    def _forget_old_sound(self, added: Item) -> None:
+        """Only items with sound are looked at: a client may add thousands of others."""
+        for item in (added, *self.items[-2:-1]):
+            self._forget_sound_of(item)
+        self._sounding = [item for item in (*self._sounding, added) if item.samples]
         most, kept = MOST_SOUND_S * INPUT_RATE, 0
-        for item in reversed(self.items):
-            sounds = [part for part in item.as_text.parts if isinstance(part, AudioPart)]
-            samples = sum(len(part.data) // part.pcm.width for part in sounds)
+        for item in reversed(self._sounding):
+            samples = item.samples
             if kept and kept + samples > most:
                 rest = (part for part in item.message.parts if not isinstance(part, AudioPart))
                 item.message = replace(item.message, parts=tuple(rest))
             kept += samples
 
+    def _forget_sound_of(self, item: Item) -> None:
+        """Unless it is the last one: an engine can tell how sure it is of the words."""
+        if item is not self.items[-1]:
+            item.message = item.as_text
+
     def _delete(self, item_id: str) -> None:
         self.items = [item for item in self.items if item.id != item_id]
+        self._sounding = [item for item in self._sounding if item.id != item_id]
         for wanted in self.wanted:
             if wanted.begun and wanted.begun.item_id == item_id:
                 wanted.deleted = True
@@ -294,15 +313,13 @@ class TurnsConversation:
             made.append(Item(call_item_id(item_id, number), call))
         place = self._place_behind(wanted.answered)
         self.items[place:place] = made
+        for item in self.items[max(0, place - 1) : place]:
+            self._forget_sound_of(item)
 
     def _place_behind(self, ids: frozenset[str]) -> int:
         """What the user said during an answer follows it, so that the model answers that next."""
         places = (place for place, item in enumerate(self.items, start=1) if item.id in ids)
         return max(places, default=0)
-
-    def _as_text(self, item_id: str) -> ConversationMessage | None:
-        item = self.find(item_id)
-        return item.as_text if item else None
 
     def _history(self) -> list[ConversationMessage]:
         """The last utterance stays sound: an engine can tell how sure it is of the words."""

@@ -213,6 +213,15 @@ def test_a_session_without_entries_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_folder_that_is_closed_begins_nothing(tmp_path: Path) -> None:
+    """A thread may hold an entry of a recorder that another one has replaced."""
+    folder = RecordingFolder(tmp_path, JOB)
+    folder.close()
+    with pytest.raises(OSError, match="is closed"):
+        folder.add(*script(1)[0])
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_unknown_end_is_interrupted(tmp_path: Path) -> None:
     folder = RecordingFolder(tmp_path, JOB)
     feed(folder, script(3))

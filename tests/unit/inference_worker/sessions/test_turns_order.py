@@ -2,7 +2,7 @@
 
 import pytest
 
-from antiphon.inference_worker.sessions.turns.conversation import TurnsConversation
+from antiphon.inference_worker.sessions.turns.conversation import Item, TurnsConversation
 from antiphon.shared_schemas.config import TurnsConfig
 from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart, flatten
 from antiphon.shared_schemas.entries import (
@@ -54,6 +54,31 @@ def ends(conversation: TurnsConversation, text: str = "An answer", **fields: obj
 
 def roles(conversation: TurnsConversation) -> list[Role]:
     return [message.role for message in conversation.question(conversation.wanted[0])]
+
+
+def test_many_items_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each costs the worker the same, however many there are, and so does a reference to one."""
+    looks = 0
+    as_text = Item.as_text.fget
+    assert as_text is not None
+
+    def counted(item: Item) -> ConversationMessage:
+        nonlocal looks
+        looks += 1
+        return as_text(item)
+
+    monkeypatch.setattr(Item, "as_text", property(counted))
+    conversation, count = TurnsConversation(), 300
+    for number in range(count):
+        after = f"text {number - 1}" if number else None
+        conversation.apply_input(written(f"text {number}", after))
+        says(conversation, f"speech {number}")
+    assert looks < 20 * count
+    looks = 0
+    refs = ["text 0"] * 5000
+    conversation.apply_input(RespondIn(response_id="two", config=TurnsConfig(), refs=refs))
+    assert len(conversation.question(conversation.wanted[-1])) == len(refs)
+    assert looks == len(refs)
 
 
 @pytest.mark.parametrize("stopped", [True, False])
