@@ -9,10 +9,18 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, TypeAdapter
 
 from antiphon.shared_schemas.messages.chat import MAX_PARTS
+from antiphon.shared_schemas.tools import FunctionName
 from antiphon.shared_schemas.wire import ClientMessage, Media, MessageReader
 
 Id = Annotated[str, Field(min_length=1, max_length=128)]
 Milliseconds = Annotated[int, Field(ge=0)]
+Metadata = Annotated[
+    dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]],
+    Field(max_length=16),
+]
+
+MAX_ARGUMENTS = 256 * 1024
+"""Characters of a call's arguments."""
 
 BETA_FIELDS: Mapping[str, str] = {
     "modalities": "output_modalities",
@@ -129,8 +137,8 @@ class ItemFields(ClientMessage):
     role: Literal["system", "user", "assistant"] | None = None
     content: Annotated[list[ItemPart], Field(max_length=MAX_PARTS)] | None = None
     call_id: str | None = Field(default=None, max_length=256)
-    name: str | None = None
-    arguments: str | None = None
+    name: FunctionName | None = None
+    arguments: str | None = Field(default=None, max_length=MAX_ARGUMENTS)
     output: str | None = None
 
 
@@ -145,7 +153,7 @@ class ResponseSettings(_Settings):
     parallel_tool_calls: bool | None = None
     max_output_tokens: Tokens = None
     conversation: Literal["auto", "none"] | None = None
-    metadata: dict[str, str] | None = None
+    metadata: Metadata | None = None
     input: list[dict[str, Any]] | None = None
     prompt: None = None
     reasoning: dict[str, Any] | None = None

@@ -3,10 +3,12 @@
 from collections.abc import Callable
 
 import numpy as np
+import orjson
 from msgspec.structs import replace
 
 from antiphon.edge.media.audio_formats import AudioFormat, FormatDecoder
 from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples, to_pcm16
+from antiphon.shared_schemas.config import TurnsConfig
 from antiphon.shared_schemas.entries import ChunkIn, InEntry, ItemIn, RespondIn, SettingsIn
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 
@@ -48,10 +50,11 @@ class HeldInput:
 
     def remove(self, is_wanted: Callable[[InEntry], bool]) -> bool:
         """Remove the entries for which this is true; whether there was one."""
-        kept = [entry for entry in self.entries if not is_wanted(entry)]
-        removed = len(kept) < len(self.entries)
-        self.entries = kept
-        return removed
+        removed = [entry for entry in self.entries if is_wanted(entry)]
+        self.entries = [entry for entry in self.entries if not is_wanted(entry)]
+        self._bytes -= sum(map(_size, removed))
+        self._sound -= sum(len(entry.audio) for entry in removed if isinstance(entry, ChunkIn))
+        return bool(removed)
 
     def _add_sound(self, chunk: ChunkIn) -> None:
         last = self.entries[-1] if self.entries else None
@@ -71,13 +74,17 @@ def _size(entry: InEntry) -> int:
     """Bytes of what a client may send without end."""
     match entry:
         case ItemIn():
-            return sum(map(len, entry.blobs)) + len(entry.restored().text)
+            return sum(map(len, entry.blobs)) + len(orjson.dumps(entry.content))
         case RespondIn():
-            texts = (len(message.text) for message in entry.messages())
-            return sum(map(len, entry.blobs)) + sum(texts) + len(entry.config.instructions)
+            texts = len(orjson.dumps([entry.content, entry.refs]))
+            return sum(map(len, entry.blobs)) + texts + _config_size(entry.config)
         case SettingsIn():
-            return len(entry.config.instructions) + len(entry.ref_audio)
+            return _config_size(entry.config) + len(entry.ref_audio)
     return 0
+
+
+def _config_size(config: TurnsConfig) -> int:
+    return len(config.instructions) + len(orjson.dumps(config.tools))
 
 
 _LEAST_S = 0.1

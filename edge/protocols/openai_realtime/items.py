@@ -198,7 +198,7 @@ class ItemLedger:
     def add(self, item: dict[str, Any], after: str | None, size: int = 0) -> str | None:
         """Behind `after`, None for the beginning. Returns `after`, which events show.
 
-        `size`: bytes of text and media that the client has sent.
+        `size`: bytes of JSON and media that the client has sent.
         """
         self._sizes[item["id"]] = size
         self.size += size
@@ -215,10 +215,13 @@ class ItemLedger:
         self._ids.remove(item_id)
         del self._items[item_id]
         self.size -= self._sizes.pop(item_id)
+        self._audio_ms.pop(item_id, None)
+        self._played_ms.pop(item_id, None)
 
     def set_length(self, item_id: str, audio_ms: int) -> None:
-        """Of an answer's sound."""
-        self._audio_ms[item_id] = audio_ms
+        """Of an answer's sound. An answer may have no item here, or none any more."""
+        if item_id in self._items:
+            self._audio_ms[item_id] = audio_ms
 
     def truncate(self, item_id: str, played_ms: int) -> None:
         """Cut the transcript of an answer where its client stopped playing it, or at its end."""

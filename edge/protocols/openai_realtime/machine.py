@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+import orjson
+
 from antiphon.edge.errors import Close, Fault
 from antiphon.edge.protocols.machine import (
     Action,
@@ -62,7 +64,7 @@ from antiphon.shared_schemas.entries import (
     VadOut,
 )
 from antiphon.shared_schemas.entries.turns import new_response_id
-from antiphon.shared_schemas.errors import InvalidInput
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.messages.openai_realtime import (
     CancelResponse,
     ClearAudio,
@@ -78,6 +80,8 @@ _NOT_HERE = "type: output_audio_buffer.clear is for calls by WebRTC; stop the pl
 _CHUNK_BYTES = 5 * 2 * INPUT_RATE
 MAX_ITEMS = 2000
 MAX_BYTES = 16 * 1024 * 1024
+MAX_RESPONSES = 32
+"""Answers that have not ended."""
 
 
 class OpenAiRealtimeMachine(SessionMachine[RealtimeCommand]):
@@ -258,7 +262,7 @@ class OpenAiRealtimeMachine(SessionMachine[RealtimeCommand]):
             code = "item_create_invalid_previous_item_id"
             raise self._state.refusal(code, text, "previous_item_id")
         content, blobs = flatten([command.message])
-        size = sum(map(len, blobs)) + len(command.message.text)
+        size = sum(map(len, blobs)) + len(orjson.dumps(item))
         if ledger.size + size > MAX_BYTES:
             text = f"the items of a client have at most {MAX_BYTES >> 20} MiB; delete some"
             raise InvalidInput(text, field="item")
@@ -296,6 +300,9 @@ class OpenAiRealtimeMachine(SessionMachine[RealtimeCommand]):
         if response.in_conversation and active is not None:
             text = f"Conversation already has an active response in progress: {active.id}."
             raise state.refusal("conversation_already_has_active_response", text)
+        if len(self._responses) >= MAX_RESPONSES:
+            text = f"at most {MAX_RESPONSES} responses wait or are in progress; wait for one to end"
+            raise InvalidInput(text, field="type", code=ErrorCode.INPUT_BACKPRESSURE)
         for number, ref in enumerate(command.refs or ()):
             if ref is not None:
                 self._check_reference(ref, f"response.input.{number}.id")

@@ -1,10 +1,10 @@
 """The settings of a session: their defaults, how an update changes them, and what the worker gets of them."""
 
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from antiphon.edge.media.audio_formats import AudioFormat
@@ -21,6 +21,7 @@ from antiphon.shared_schemas.messages.openai_realtime import (
 )
 from antiphon.shared_schemas.tools import (
     MAX_JSON_DEPTH,
+    MAX_TOOL_BYTES,
     MAX_TOOLS,
     ToolDefinition,
     is_usable_object,
@@ -59,6 +60,14 @@ _PATIENCE_MS = {"high": 500, "medium": 800, "auto": 800, "low": 1500}
 _ATOMIC = frozenset({"format", "tools", "tracing", "truncation", "reasoning", "tool_choice"})
 """Values that an update replaces as a whole."""
 
+_MAX_FREE_BYTES = 16 * 1024
+_MOST_BYTES: Mapping[str, int] = {
+    "tools": MAX_TOOL_BYTES,
+    **dict.fromkeys(("include", "noise_reduction", "reasoning"), _MAX_FREE_BYTES),
+    **dict.fromkeys(("tracing", "transcription", "truncation"), _MAX_FREE_BYTES),
+}
+"""Of the JSON of values without a declared form: each answer has them too."""
+
 _FORMATS = {
     "audio/pcm": AudioFormat.PCM_24K,
     "audio/pcmu": AudioFormat.PCMU,
@@ -73,8 +82,8 @@ _Adapter = TypeAdapter[RealtimeSettings] | TypeAdapter[ResponseSettings]
 class RealtimeState:
     """What the decoder and the machine of one connection share.
 
-    `session` is what `session.created` shows. Of the client's event that is being handled: its `event_id`, the
-    `code` of its refusal, and whether it `is_sound` or not read yet.
+    `session` is what `session.created` shows; settings are replaced, never changed. Of the client's event
+    that is being handled: its `event_id`, the `code` of its refusal, and whether it `is_sound` or not read yet.
     """
 
     session: dict[str, Any]
@@ -184,7 +193,9 @@ def read_settings(
     except ValidationError as error:
         raise _refusal(state, error, name) from None
     fields: dict[str, Any] = settings.model_dump(exclude_unset=True)
-    _refuse_unusable({key: value for key, value in fields.items() if key != "input"}, name)
+    own = {key: value for key, value in fields.items() if key != "input"}
+    _refuse_unusable(own, name)
+    _refuse_long(own, name)
     return fields
 
 
@@ -195,9 +206,31 @@ def _refuse_unusable(fields: Mapping[str, Any], name: str) -> None:
         raise InvalidInput(text, field=name, code=ErrorCode.TOO_COMPLEX)
 
 
+def _refuse_long(fields: Mapping[str, Any], name: str) -> None:
+    for key, value in fields.items():
+        field, most = f"{name}.{key}", _MOST_BYTES.get(key)
+        if most is None:
+            if isinstance(value, dict):
+                _refuse_long(value, field)
+        elif (size := _json_bytes(value, field)) > most:
+            text = f"{field}: {size} bytes of JSON, at most {most}"
+            raise InvalidInput(text, field=field)
+
+
+def _json_bytes(value: object, field: str) -> int:
+    try:
+        return len(orjson.dumps(value))
+    except TypeError:  # the parser of an HTTP body makes such numbers
+        text = f"{field}: a number in it has more than 64 bits"
+        raise InvalidInput(text, field=field) from None
+
+
 def merged(current: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """A deep copy with the changes. Objects are merged; what is atomic, and lists, are replaced."""
-    result = deepcopy(dict(current))
+    """A copy with the changes, which shares what does not change.
+
+    Objects are merged; what is atomic, and lists, are replaced.
+    """
+    result = dict(current)
     for name, value in changes.items():
         before = result.get(name)
         if name == "turn_detection" and isinstance(value, dict):
@@ -205,7 +238,7 @@ def merged(current: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
         elif isinstance(value, dict) and isinstance(before, dict) and name not in _ATOMIC:
             result[name] = merged(before, value)
         elif value is not None or name in _NULLABLE:
-            result[name] = deepcopy(value)
+            result[name] = value
     return result
 
 
