@@ -23,7 +23,7 @@ from antiphon.shared_schemas.content import (
 from antiphon.shared_schemas.entries import (
     ChatIn,
 )
-from antiphon.shared_schemas.errors import InvalidInput
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.messages.chat import AudioItem, ImageItem, TextItem
 from antiphon.shared_schemas.messages.openai import (
     STOCK_VOICES,
@@ -68,7 +68,7 @@ async def decode_completion(
     if speaks and request.stream and request.audio and request.audio.format != "pcm16":
         text = "audio.format: a streamed answer is `pcm16`; other formats need `stream` false"
         raise InvalidInput(text, field="audio.format")
-    sounds = await _sounds(request.messages, read_sound)
+    sounds = await _sounds(request.messages, read_sound, settings.max_chat_bytes)
     messages = [
         _message(message, f"messages.{n}", sounds) for n, message in enumerate(request.messages)
     ]
@@ -133,16 +133,24 @@ def _renamed(error: InvalidInput) -> InvalidInput:
     return InvalidInput(message, field=field, code=error.code)
 
 
-async def _sounds(asked: Sequence[RequestMessage], read_sound: ReadSound) -> dict[str, bytes]:
-    """The sound of each part that has some, by its place."""
-    sounds = {}
+async def _sounds(
+    asked: Sequence[RequestMessage], read_sound: ReadSound, most: int
+) -> dict[str, bytes]:
+    """The sound of each part that has some, by its place; together `most` bytes. Raises InvalidInput."""
+    sounds, size = {}, 0
     for n, message in enumerate(asked):
         for m, part in enumerate(message.content if isinstance(message.content, list) else ()):
             if part.type == "input_audio" and part.input_audio is not None:
                 where = f"messages.{n}.content.{m}"
                 field = f"{where}.input_audio.data"
                 file = await asyncio.to_thread(read_media, part.input_audio.data, field)
-                sounds[where] = await read_sound(file.data, field)
+                sounds[where] = sound = await read_sound(file.data, field)
+                size += len(sound)
+                if size > most:
+                    text = (
+                        f"{field}: with it, the sounds are {size} bytes of PCM, the limit is {most}"
+                    )
+                    raise InvalidInput(text, field=field, code=ErrorCode.MESSAGE_TOO_LARGE)
     return sounds
 
 

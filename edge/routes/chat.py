@@ -1,7 +1,8 @@
 """`POST /api/chat`, one request with its history and one answer, and the two stop buttons."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn
 
@@ -22,6 +23,7 @@ from antiphon.edge.media.decode import too_large
 from antiphon.edge.protocols.chat import decode_request
 from antiphon.edge.routes.deps import NEEDS_REDIS, TAKES_BODY, EdgeDep, error_responses
 from antiphon.edge.routes.models import StopAnswer, StopRequest
+from antiphon.edge.session.admission import SessionRequest
 from antiphon.edge.session.chat import ChatAnswer, OnDelta, new_chat, run_chat
 from antiphon.edge.session.handshake import limit_connections, refuse
 from antiphon.edge.settings import EdgeSettings
@@ -80,8 +82,17 @@ PATH = "/api/chat"
 router = APIRouter()
 
 
-Read = Callable[[Reservation], Awaitable[ChatIn]]
-"""Reads a request and counts its bytes. Raises InvalidInput, NotJson or BudgetExceeded."""
+@dataclass(frozen=True, slots=True)
+class Body:
+    """The complete body of a request. `reservation` counts its bytes, and what it expands to."""
+
+    data: bytearray
+    headers: Mapping[str, str]
+    reservation: Reservation
+
+
+Decode = Callable[[Body], Awaitable[ChatIn]]
+"""Raises InvalidInput, NotJson or BudgetExceeded."""
 
 
 @router.post(
@@ -94,7 +105,7 @@ Read = Callable[[Reservation], Awaitable[ChatIn]]
 async def chat(edge: EdgeDep, request: Request) -> Response:
     """Answer in one piece. If the client disconnects, the worker is freed."""
     try:
-        answer = await answer_request(edge, request, "chat", partial(_read_request, request, edge))
+        answer = await answer_request(edge, request, "chat", partial(_decode, edge))
     except ClientGone:
         return Response(status_code=_CLIENT_GONE)
     except ChatFailed as failed:
@@ -106,7 +117,7 @@ async def answer_request(
     edge: EdgeContext,
     request: Request,
     protocol: str,
-    read: Read,
+    decode: Decode,
     on_delta: OnDelta | None = None,
 ) -> ChatAnswer:
     """Serve an HTTP request as one chat. Raises ClientGone or ChatFailed."""
@@ -115,7 +126,13 @@ async def answer_request(
             with edge.chat_budget.reserve() as reservation:
                 asked = new_chat(protocol, edge.access.client_id(request))
                 return await first_of(
-                    run_chat(edge, asked, await read(reservation), on_delta),
+                    _serve(
+                        edge,
+                        asked,
+                        await _read_body(request, edge.settings, reservation),
+                        decode,
+                        on_delta,
+                    ),
                     _client_left(request),
                 )
     except (ClientGone, ClientDisconnect):
@@ -125,6 +142,18 @@ async def answer_request(
         raise
     except Exception as error:
         raise ChatFailed(refuse(edge, error)) from error
+
+
+async def _serve(
+    edge: EdgeContext,
+    asked: SessionRequest,
+    body: Body,
+    decode: Decode,
+    on_delta: OnDelta | None,
+) -> ChatAnswer:
+    decoding = decode(body)
+    del body  # freed when it is decoded
+    return await run_chat(edge, asked, await decoding, on_delta)
 
 
 async def _client_left(request: Request) -> NoReturn:
@@ -201,13 +230,12 @@ async def stop_half_duplex(edge: EdgeDep, stop: StopRequest, request: Request) -
     return StopAnswer(success=False, message="this client has no such active half-duplex session")
 
 
-async def _read_request(request: Request, edge: EdgeContext, reservation: Reservation) -> ChatIn:
-    body = await read_body(request, edge.settings, reservation)
+async def _decode(edge: EdgeContext, body: Body) -> ChatIn:
     uploads = edge.broker.voices.sound
-    return await decode_request(Utf8Text(body), edge.settings, uploads, streaming=False)
+    return await decode_request(Utf8Text(body.data), edge.settings, uploads, streaming=False)
 
 
-async def read_body(request: Request, limits: EdgeSettings, reservation: Reservation) -> bytearray:
+async def _read_body(request: Request, limits: EdgeSettings, reservation: Reservation) -> Body:
     """Raises InvalidInput as soon as it is too long or too late, or BudgetExceeded."""
     body, timeout_s = bytearray(), limits.chat_request_s
     try:
@@ -220,4 +248,4 @@ async def read_body(request: Request, limits: EdgeSettings, reservation: Reserva
     except TimeoutError:
         text = f"request not complete within {timeout_s:g} s; it came to {len(body)} bytes"
         raise InvalidInput(text, code=ErrorCode.SLOW_CONSUMER) from None
-    return body
+    return Body(body, request.headers, reservation)

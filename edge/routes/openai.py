@@ -4,6 +4,7 @@ import asyncio
 import io
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from itertools import count
 from typing import Any
 
 import structlog
@@ -33,7 +34,7 @@ from antiphon.edge.protocols.openai_answers import (
     encode_event,
     encode_openai_error,
 )
-from antiphon.edge.routes.chat import answer_request, read_body
+from antiphon.edge.routes.chat import Body, answer_request
 from antiphon.edge.routes.deps import EdgeDep, SnapshotDep, error_responses
 from antiphon.edge.routes.models import OpenAiProblem, ServedModel, ServedModels
 from antiphon.edge.routes.status import capabilities
@@ -54,7 +55,8 @@ _BODIES = ("/v1/chat/completions", "/v1/audio/speech", "/v1/audio/transcriptions
 PATHS = (*_BODIES, *(f"/openai{path}" for path in _BODIES))
 """Routes that limit their bodies themselves."""
 
-_MOST_FIELDS = 64
+_MOST_PARTS = 64
+"""Of a form, with its file."""
 
 _PROBLEMS = error_responses(
     OpenAiProblem,
@@ -73,7 +75,7 @@ _PROBLEMS = error_responses(
 router = APIRouter(tags=["openai"], responses=_PROBLEMS)
 
 Decoded = tuple[ChatIn, OpenAiAnswer]
-Decode = Callable[[Request, EdgeContext, Reservation], Awaitable[Decoded]]
+Decode = Callable[[EdgeContext, Body], Awaitable[Decoded]]
 
 
 class OpenAiResponse(Response):
@@ -92,7 +94,7 @@ class OpenAiResponse(Response):
         self._send = send
         try:
             found = await answer_request(
-                self._edge, self._request, self._protocol, self._read, self._send_delta
+                self._edge, self._request, self._protocol, self._decode_chat, self._send_delta
             )
         except ClientGone:
             return
@@ -103,8 +105,8 @@ class OpenAiResponse(Response):
         await self._send_pieces(self._answer.media_type, self._answer.done(found.done))
         await self._send_body(b"", more=False)
 
-    async def _read(self, reservation: Reservation) -> ChatIn:
-        request, self._answer = await self._decode(self._request, self._edge, reservation)
+    async def _decode_chat(self, body: Body) -> ChatIn:
+        request, self._answer = await self._decode(self._edge, body)
         return request
 
     async def _send_delta(self, entry: DeltaOut) -> None:
@@ -184,37 +186,35 @@ async def transcriptions(edge: EdgeDep, request: Request) -> Response:
     return OpenAiResponse(edge, request, "openai transcription", _transcription)
 
 
-async def _json(request: Request, edge: EdgeContext, reservation: Reservation) -> Any:
-    body = await read_body(request, edge.settings, reservation)
+async def _json(edge: EdgeContext, body: Body) -> Any:
     limit = edge.settings.max_chat_bytes
-    return (await asyncio.to_thread(decode_frame, Utf8Text(body), limit))[0]
+    return (await asyncio.to_thread(decode_frame, Utf8Text(body.data), limit))[0]
 
 
-async def _completion(request: Request, edge: EdgeContext, reservation: Reservation) -> Decoded:
-    asked = parse_completion(await _json(request, edge, reservation))
+async def _completion(edge: EdgeContext, body: Body) -> Decoded:
+    asked = parse_completion(await _json(edge, body))
     voice = voice_name(asked.audio.voice) if asked.audio else ""
     entry = await decode_completion(
         asked,
         await _voices(edge, voice),
         edge.settings,
         edge.broker.voices.sound,
-        partial(_read_sound, edge, reservation),
+        partial(_read_sound, edge, body.reservation),
     )
     return entry, CompletionAnswer(asked, entry.options.generation.max_new_tokens)
 
 
-async def _speech(request: Request, edge: EdgeContext, reservation: Reservation) -> Decoded:
-    asked = parse_speech(await _json(request, edge, reservation))
+async def _speech(edge: EdgeContext, body: Body) -> Decoded:
+    asked = parse_speech(await _json(edge, body))
     voices = await _voices(edge, voice_name(asked.voice))
     entry = await decode_speech(asked, voices, edge.settings, edge.broker.voices.sound)
     return entry, SpeechAnswer(asked.response_format)
 
 
-async def _transcription(request: Request, edge: EdgeContext, reservation: Reservation) -> Decoded:
-    body = await read_body(request, edge.settings, reservation)
-    fields, file = await asyncio.to_thread(read_form, request.headers, bytes(body))
+async def _transcription(edge: EdgeContext, body: Body) -> Decoded:
+    fields, file = await asyncio.to_thread(read_form, body.headers, bytes(body.data))
     asked = parse_transcription(fields)
-    entry = decode_transcription(asked, await _read_sound(edge, reservation, file, "file"))
+    entry = decode_transcription(asked, await _read_sound(edge, body.reservation, file, "file"))
     seconds = len(entry.blobs[0]) / (PcmFormat.S16.width * INPUT_RATE)
     return entry, TranscriptionAnswer(asked, seconds)
 
@@ -239,19 +239,25 @@ async def _voices(edge: EdgeContext, asked: str) -> frozenset[str]:
 def read_form(headers: Mapping[str, str], body: bytes) -> tuple[dict[str, Any], bytes]:
     """The fields and the `file` of a multipart form. Blocks. Raises NotJson or InvalidInput."""
     fields: dict[str, Any] = {}
+    lists: dict[str, list[str]] = {}
     files: dict[str, bytes] = {}
+    numbers = count(1)
+
+    def count_part() -> None:
+        if next(numbers) > _MOST_PARTS:
+            raise InvalidInput(f"the form has more than {_MOST_PARTS} parts")
 
     def on_field(field: Any) -> None:
+        count_part()
         name = field.field_name.decode("utf-8", "replace")
         value = (field.value or b"").decode("utf-8", "replace")
-        if len(fields) >= _MOST_FIELDS:
-            raise InvalidInput(f"the form has more than {_MOST_FIELDS} fields")
         if name.endswith("[]"):
-            fields.setdefault(name[:-2], []).append(value)
+            lists.setdefault(name[:-2], []).append(value)
         else:
             fields[name] = value == "true" if name == "stream" else value
 
     def on_file(file: Any) -> None:
+        count_part()
         file.file_object.seek(0)
         files[file.field_name.decode("utf-8", "replace")] = file.file_object.read()
 
@@ -271,4 +277,4 @@ def read_form(headers: Mapping[str, str], body: bytes) -> tuple[dict[str, Any], 
         raise NotJson(f"the form cannot be read: {error}") from None
     if "file" not in files:
         raise InvalidInput("file is required", field="file", code=ErrorCode.MISSING_FIELD)
-    return fields, files["file"]
+    return fields | lists, files["file"]

@@ -8,6 +8,7 @@ from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, ClassVar
 
+from starlette.datastructures import QueryParams
 from starlette.websockets import WebSocketDisconnect
 from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
@@ -142,9 +143,9 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
     def handle_connect(self, event: Request) -> None:
         """Sets the limits of the path before the first frame is read."""
         path, _, query = event.path.partition("?")
-        mode = next((f"?{part}" for part in query.split("&") if part.startswith("mode=")), "")
+        mode = QueryParams(query).get("mode")  # read as the route reads it
         limits, default = self.long_frames, self.config.ws_max_size
-        longest = limits.get(path, limits.get(path + mode, default))
+        longest = limits.get(path, limits.get(f"{path}?mode={mode}", default))
         self.conn.max_message_size = longest
         self._byte_rate = self._byte_bucket(longest)
         super().handle_connect(event)

@@ -1,12 +1,13 @@
 """Requests of OpenAI's HTTP API, as far as this server serves them. Unknown fields are ignored."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, ValidationError
 
 from antiphon.shared_schemas.config import VoiceName
 from antiphon.shared_schemas.errors import InvalidInput, name_field
+from antiphon.shared_schemas.messages.chat import MAX_PARTS
 from antiphon.shared_schemas.wire import ClientMessage, Media
 
 MAX_SPOKEN_CHARS = 4096
@@ -84,7 +85,7 @@ class RequestMessage(ClientMessage):
     """A message of the history."""
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | list[RequestPart] | None = None
+    content: str | Annotated[list[RequestPart], Field(max_length=MAX_PARTS)] | None = None
     tool_calls: list[dict[str, Any]] | None = None
     tool_call_id: str | None = None
     audio: dict[str, Any] | None = None
@@ -176,7 +177,9 @@ def _parsed(kind: type[Kind], data: object) -> Kind:
     try:
         return kind.model_validate(data)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
+        errors = error.errors(include_url=False, include_context=False)
+        # Of a list where a text is possible too, the first error is that it is no text.
+        first = next((each for each in errors if each["type"] == "too_long"), errors[0])
         where = _location(data, first["loc"], missing=first["type"] == "missing")
         raise name_field(first["type"], first["msg"], where) from None
 

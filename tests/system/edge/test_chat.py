@@ -25,6 +25,7 @@ from antiphon.shared_schemas.entries import (
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
 from support.edge_harness import (
     SPEECH,
+    WITHIN_S,
     Client,
     PlayedSession,
     PlayedWorker,
@@ -246,3 +247,26 @@ async def test_an_http_client_that_disconnects_frees_the_worker(
     session = await worker.claim()
     pending.cancel()
     assert (await ended(broker, session.claim.sid)).reason is EndReason.CLIENT_GONE
+
+
+async def test_sounds_are_not_decoded_for_a_client_that_left(
+    edge: RunningEdge, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, left = asyncio.Event(), asyncio.Event()
+
+    async def read(_file: bytes, _field: str, _longest_s: float) -> bytes:
+        began.set()
+        try:
+            return await asyncio.get_running_loop().create_future()
+        finally:
+            left.set()
+
+    monkeypatch.setattr(edge.edge.sound_decoders, "read", read)
+    data = pybase64.b64encode_as_string(SOUND)
+    content = [{"type": "input_audio", "input_audio": {"data": data, "format": "wav"}}]
+    body = {"model": "m", "messages": [{"role": "user", "content": content}]}
+    pending = asyncio.create_task(http.post("/v1/chat/completions", json=body))
+    async with asyncio.timeout(WITHIN_S):
+        await began.wait()
+        pending.cancel()
+        await left.wait()

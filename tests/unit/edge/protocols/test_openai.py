@@ -1,5 +1,6 @@
-"""What answers of OpenAI's HTTP API look like."""
+"""What requests of OpenAI's HTTP API are taken, and what their answers look like."""
 
+import base64
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,8 @@ import pytest
 from antiphon.edge.protocols.openai import decode_completion, decode_speech
 from antiphon.edge.protocols.openai_answers import subtitles
 from antiphon.edge.settings import EdgeSettings
-from antiphon.shared_schemas.errors import InvalidInput
+from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
+from antiphon.shared_schemas.messages.chat import MAX_PARTS
 from antiphon.shared_schemas.messages.openai import (
     parse_completion,
     parse_speech,
@@ -60,6 +62,40 @@ def test_a_field_of_several_forms_has_its_own_name(change: dict[str, Any], field
         parse_completion({"model": "m", "messages": [USER], **change})
     assert refused.value.field == field
     assert refused.value.message.startswith(field)
+
+
+def test_a_message_has_a_limited_number_of_parts() -> None:
+    parts = [{"type": "text", "text": "x"}] * MAX_PARTS
+    parse_completion({"model": "m", "messages": [{**USER, "content": parts}]})
+    with pytest.raises(InvalidInput) as refused:
+        parse_completion({"model": "m", "messages": [{**USER, "content": [*parts, parts[0]]}]})
+    assert refused.value.field == "messages.0.content"
+    assert f"at most {MAX_PARTS}" in refused.value.message
+
+
+async def test_the_sounds_of_a_request_are_limited_together() -> None:
+    """Small files may hold much sound."""
+    data = base64.b64encode(b"a small file").decode()
+    sound = {"type": "input_audio", "input_audio": {"data": data, "format": "flac"}}
+    message = {**USER, "content": [sound, sound]}
+    asked = parse_completion({"model": "m", "messages": [message] * 4})
+    decoded = []
+
+    async def read_sound(_file: bytes, field: str) -> bytes:
+        decoded.append(field)
+        return bytes(1500)
+
+    settings = EdgeSettings(max_chat_bytes=4000)
+    with pytest.raises(InvalidInput) as refused:
+        await decode_completion(asked, frozenset(), settings, uploads, read_sound)
+    field = "messages.1.content.0.input_audio.data"
+    assert (refused.value.field, refused.value.code) == (field, ErrorCode.MESSAGE_TOO_LARGE)
+    assert refused.value.message.startswith(field)
+    assert decoded == [
+        "messages.0.content.0.input_audio.data",
+        "messages.0.content.1.input_audio.data",
+        field,
+    ]
 
 
 def test_a_voice_of_speech_has_a_longest_name() -> None:

@@ -1,7 +1,7 @@
 """Messages of every size in both directions, and clients that leave early."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -70,8 +70,43 @@ async def test_reading_pauses_only_if_the_application_does_not_wait_for_the_mess
     assert paused == [False, False, False, True, False]
 
 
+@pytest.mark.parametrize(
+    ("query", "longest"),
+    [
+        ("mode=chat", 5000),
+        ("a=b&mode=chat", 5000),
+        ("mode=video&mode=chat", 5000),
+        ("mode=chat&mode=video", 1000),
+        ("mode=chat&mo%64e=video", 1000),
+        ("mode=chat&mode=", 1000),
+        ("", 1000),
+    ],
+)
+async def test_long_messages_are_for_the_mode_that_the_route_takes(
+    query: str, longest: int
+) -> None:
+    """That is the last one."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "websocket.accept"})
+        controls = scope["state"]["controls"]
+        controls.send_now(str(controls.conn.max_message_size))
+        await receive()
+
+    async with serving(app, ws_max_size=1000, long_frames={"/path?mode=chat": 5000}) as (
+        address,
+        _,
+    ):
+        url = "ws://{}:{}/path?{}".format(*address, query)
+        async with connect(url) as client, asyncio.timeout(90):
+            assert await client.recv() == str(longest)
+
+
 @asynccontextmanager
-async def serving(app: Any) -> AsyncIterator[tuple[tuple[str, int], ServerState]]:
+async def serving(
+    app: Any, ws_max_size: int = 16 * 1024 * 1024, long_frames: Mapping[str, int] | None = None
+) -> AsyncIterator[tuple[tuple[str, int], ServerState]]:
     """The address of a server of this application, and its state."""
     limits = {
         "bytes_per_s": 1000.0,
@@ -80,9 +115,14 @@ async def serving(app: Any) -> AsyncIterator[tuple[tuple[str, int], ServerState]
             10.0, 10.0, 0, lambda _: None, EdgeMetrics("edge").rejected
         ),
         "fair_queue": FairQueue(),
+        "long_frames": long_frames or {},
     }
     config = uvicorn.Config(
-        app, ws=type("Protocol", (EdgeWebSocketProtocol,), limits), lifespan="off", log_config=None
+        app,
+        ws=type("Protocol", (EdgeWebSocketProtocol,), limits),
+        ws_max_size=ws_max_size,
+        lifespan="off",
+        log_config=None,
     )
     config.load()
     state = ServerState()
