@@ -52,6 +52,8 @@ interface AudioEngineEvents {
   levels: Levels;
   /** The microphone was disconnected, or the file has ended. */
   sourceEnd: undefined;
+  /** Whether the microphone delivers nothing, for example because of a switch of the device. */
+  sourceSilence: boolean;
 }
 
 const BLOCK_MS = (BLOCK_SAMPLES / INPUT_RATE) * 1000;
@@ -65,6 +67,7 @@ export class AudioEngine extends TypedEvents<AudioEngineEvents> {
   readonly capture: Capture;
   readonly speaker: Speaker;
   readonly #voice: UserVoice;
+  readonly #loopback: AudioEngineOptions["loopback"];
   #source: AudioSource;
   #blocks = 0;
 
@@ -95,18 +98,20 @@ export class AudioEngine extends TypedEvents<AudioEngineEvents> {
     source: AudioSource,
     capture: Capture,
     speaker: Speaker,
-    { autoGain, silero }: AudioEngineOptions,
+    { autoGain, silero, loopback }: AudioEngineOptions,
   ) {
     super();
     this.#source = source;
     this.capture = capture;
     this.speaker = speaker;
+    this.#loopback = loopback;
     capture.channel.autoGain = autoGain?.user ?? false;
     speaker.channel.autoGain = autoGain?.model ?? false;
     this.#voice = new UserVoice(silero ? loadSilero() : undefined);
     capture.on("block", (block) => this.#onUserBlock(block));
     capture.on("chunk", (chunk) => this.emit("chunk", chunk));
     capture.on("end", () => this.emit("sourceEnd", undefined));
+    capture.on("silence", (silent) => this.emit("sourceSilence", silent));
     speaker.on("block", (block) => this.emit("modelBlock", block));
   }
 
@@ -154,6 +159,8 @@ export class AudioEngine extends TypedEvents<AudioEngineEvents> {
   async replaceSource(source: AudioSource): Promise<void> {
     await this.capture.replace(source);
     this.#source = source;
+    // not awaited: during a pause, the browser may start it only at the end
+    if (wantsLoopback(source, this.#loopback)) void this.speaker.addLoopback();
   }
 
   async close(): Promise<void> {

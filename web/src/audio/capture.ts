@@ -17,6 +17,8 @@ export interface AudioSource {
   setMuted(muted: boolean): void;
   /** The source ended: the device was disconnected or the file finished. */
   onEnd(listener: () => void): void;
+  /** The device delivers nothing, or delivers sound again. */
+  onSilence?(listener: (silent: boolean) => void): void;
   close(): void;
 }
 
@@ -91,6 +93,11 @@ export class Microphone implements AudioSource {
 
   onEnd(listener: () => void): void {
     this.#track.addEventListener("ended", listener); // unplugged, or permission revoked
+  }
+
+  onSilence(listener: (silent: boolean) => void): void {
+    this.#track.addEventListener("mute", () => listener(true)); // by a switch, or the system
+    this.#track.addEventListener("unmute", () => listener(false));
   }
 
   close(): void {
@@ -194,6 +201,8 @@ interface CaptureEvents {
   block: Samples;
   /** The source ended. */
   end: undefined;
+  /** Whether the source delivers nothing. */
+  silence: boolean;
 }
 
 /**
@@ -296,6 +305,9 @@ export class Capture extends TypedEvents<CaptureEvents> {
     source.setMuted(this.#muted);
     source.onEnd(() => {
       if (source === this.#source) this.emit("end", undefined);
+    });
+    source.onSilence?.((silent) => {
+      if (source === this.#source) this.emit("silence", silent);
     });
   }
 

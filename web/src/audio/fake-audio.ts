@@ -3,6 +3,7 @@ import { vi } from "vitest";
 /** A part of an audio graph. */
 function fakeNode() {
   const node = {
+    context: { currentTime: 0 },
     gain: { setTargetAtTime: () => undefined },
     port: {},
     stream: {},
@@ -26,6 +27,7 @@ export class FakeAudioContext extends EventTarget {
   readonly createMediaStreamSource = vi.fn(fakeNode);
   readonly setSinkId = vi.fn((id: string) => FakeAudioContext.setSink(id));
   readonly resume = async (): Promise<void> => undefined;
+  readonly suspend = async (): Promise<void> => undefined;
 
   constructor() {
     super();

@@ -1,5 +1,10 @@
-import { expect, it } from "vitest";
-import { tuneOpusForSpeech } from "./speaker.ts";
+// @vitest-environment happy-dom
+
+import { afterEach, expect, it, vi } from "vitest";
+import { stubAudio } from "./fake-audio.ts";
+import { Speaker, tuneOpusForSpeech } from "./speaker.ts";
+
+afterEach(() => vi.unstubAllGlobals());
 
 it("sets a transparent Opus bitrate without DTX", () => {
   const sdp =
@@ -13,4 +18,23 @@ it("sets a transparent Opus bitrate without DTX", () => {
 
 it("does not change a description without Opus", () => {
   expect(tuneOpusForSpeech("a=rtpmap:0 PCMU/8000\r\n")).toBe("a=rtpmap:0 PCMU/8000\r\n");
+});
+
+it("plays directly if the loopback that is added later fails", async () => {
+  stubAudio();
+  vi.stubGlobal(
+    "RTCPeerConnection",
+    class {
+      createOffer = () => Promise.reject(new Error("forbidden"));
+      close(): void {}
+    },
+  );
+  vi.stubGlobal("Audio", class {});
+  const speaker = await Speaker.open({ loopback: false });
+  const cut = vi.spyOn(speaker.channel.node, "disconnect");
+  await speaker.addLoopback();
+  expect(speaker.loopback).toBe(false);
+  expect(speaker.loopbackProblem).toBeDefined();
+  expect(cut).not.toHaveBeenCalled();
+  await speaker.close();
 });

@@ -162,6 +162,9 @@ export class Speaker extends TypedEvents<SpeakerEvents> {
   #tap: AudioWorkletNode | undefined;
   #path: PeerLoopback | undefined;
   #paused = false;
+  #closed = false;
+  #deviceId: string | undefined;
+  #adding: Promise<void> | undefined;
 
   /**
    * `loopback`: play through a peer connection for the echo canceller. If that fails, the audio
@@ -208,13 +211,21 @@ export class Speaker extends TypedEvents<SpeakerEvents> {
 
   /** Rejects if the browser cannot select a speaker, or if the device is gone. */
   async setSpeaker(deviceId: string): Promise<void> {
-    if (this.#path) return this.#path.setSpeaker(deviceId);
-    if (!("setSinkId" in this.context))
-      throw new DOMException("the browser cannot select a speaker", "NotSupportedError");
-    await (this.context as { setSinkId(id: string): Promise<void> }).setSinkId(deviceId);
+    if (this.#path) await this.#path.setSpeaker(deviceId);
+    else if ("setSinkId" in this.context)
+      await (this.context as { setSinkId(id: string): Promise<void> }).setSinkId(deviceId);
+    else throw new DOMException("the browser cannot select a speaker", "NotSupportedError");
+    this.#deviceId = deviceId;
+  }
+
+  /** Moves playback to a peer connection, for a microphone that needs it. Never rejects. */
+  addLoopback(): Promise<void> {
+    this.#adding ??= this.#addLoopback();
+    return this.#adding;
   }
 
   async close(): Promise<void> {
+    this.#closed = true;
     if (this.#tap) closeTap(this.#tap);
     this.#path?.close();
     await this.context.close();
@@ -226,14 +237,29 @@ export class Speaker extends TypedEvents<SpeakerEvents> {
     this.channel.node.connect(this.#tap);
   }
 
-  async #openPath(loopback: boolean): Promise<void> {
-    if (loopback) {
-      try {
-        this.#path = await PeerLoopback.open(this.context);
-      } catch (error) {
-        this.loopbackProblem = String(error);
-      }
+  async #addLoopback(): Promise<void> {
+    if (this.#path) return;
+    const path = await this.#loopbackPath();
+    if (this.#closed) path?.close();
+    if (!path || this.#closed) return;
+    // the default output is used if the speaker is gone
+    if (this.#deviceId) await path.setSpeaker(this.#deviceId).catch(() => undefined);
+    this.channel.node.disconnect(this.context.destination);
+    this.channel.node.connect(path.input);
+    this.#path = path;
+  }
+
+  async #loopbackPath(): Promise<PeerLoopback | undefined> {
+    try {
+      return await PeerLoopback.open(this.context);
+    } catch (error) {
+      this.loopbackProblem = String(error);
+      return undefined;
     }
+  }
+
+  async #openPath(loopback: boolean): Promise<void> {
+    if (loopback) this.#path = await this.#loopbackPath();
     this.channel.node.connect(this.#path?.input ?? this.context.destination);
     this.player.on("flush", () => this.#path?.silence());
   }

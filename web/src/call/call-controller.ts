@@ -69,6 +69,8 @@ interface CallEvents {
    * video.
    */
   cameraError: unknown;
+  /** The browser cannot record the video. The value is its error. The call continues. */
+  filmError: unknown;
   /** The connection was lost and is restored. */
   resumed: undefined;
 }
@@ -178,7 +180,8 @@ export class CallController extends TypedEvents<CallEvents> {
     }
     await session.setSource(microphone);
     if (session.audio) applyMixer(session.audio);
-    this.#patch({ file: null });
+    this.#inputCheck = new InputCheck();
+    this.#patch({ file: null, inputProblem: null });
   }
 
   /** Sets whether the user hears the file. */
@@ -216,12 +219,16 @@ export class CallController extends TypedEvents<CallEvents> {
     session.on("audio", (audio) => {
       applyMixer(audio);
       this.monitor(this.state.value.monitored);
+      audio.on("sourceSilence", (silent) => {
+        this.#inputCheck.deviceSilent = silent;
+      });
       this.#recorder = new CallRecorder(audio, {
         conversation: session.state.value.sessionId,
         audio: keep !== "none",
         video: keep === "film" && this.kind === "omni",
         videoElement: () => this.videoElement,
         caption: () => lastWords(this.state.value.sessionState),
+        onFilmError: (error) => this.emit("filmError", error),
       });
     });
     session.on("levels", (levels) => {

@@ -1,8 +1,15 @@
 // @vitest-environment happy-dom
 
 import { afterEach, expect, it, vi } from "vitest";
-import { fakeStream, fakeTrack, stubDevices } from "../audio/fake-audio.ts";
-import { CallCamera } from "./call-media.ts";
+import { AudioEngine } from "../audio/audio-engine.ts";
+import {
+  FakeAudioContext,
+  fakeStream,
+  fakeTrack,
+  stubAudio,
+  stubDevices,
+} from "../audio/fake-audio.ts";
+import { CallCamera, CallRecorder } from "./call-media.ts";
 
 function stubVideo(play: () => Promise<void> = async () => undefined): void {
   vi.spyOn(document, "createElement").mockImplementation(
@@ -10,7 +17,10 @@ function stubVideo(play: () => Promise<void> = async () => undefined): void {
   );
 }
 
-afterEach(() => vi.restoreAllMocks());
+afterEach(() => {
+  vi.restoreAllMocks();
+  vi.unstubAllGlobals();
+});
 
 it("closes a camera that opens after the call has ended", async () => {
   stubVideo();
@@ -65,4 +75,30 @@ it("opens another camera if the selected one is not connected", async () => {
   expect(open).toHaveBeenLastCalledWith({
     video: expect.objectContaining({ facingMode: { ideal: "environment" } }),
   });
+});
+
+it("says once that the browser cannot record the video, and records the audio", async () => {
+  stubAudio();
+  stubDevices(async () => fakeStream());
+  vi.stubGlobal("MediaRecorder", { isTypeSupported: () => true });
+  const audio = await AudioEngine.open();
+  const refused = new DOMException("another sample rate", "NotSupportedError");
+  FakeAudioContext.all.at(-1)?.createMediaStreamSource.mockImplementation(() => {
+    throw refused;
+  });
+  const onFilmError = vi.fn();
+  const recorder = new CallRecorder(audio, {
+    conversation: "omni_1",
+    audio: true,
+    video: true,
+    videoElement: () => undefined,
+    caption: () => "",
+    onFilmError,
+  });
+  recorder.start();
+  recorder.pause();
+  recorder.start();
+  expect(onFilmError).toHaveBeenCalledExactlyOnceWith(refused);
+  expect((await recorder.finish()).video).toBeNull();
+  await audio.close();
 });

@@ -98,7 +98,12 @@ export class VideoRecorder {
     this.#user = input.context.createMediaStreamSource(input.user);
     this.#user.connect(this.#sound);
     input.model.connect(this.#sound);
-    this.#recorder = this.#record();
+    try {
+      this.#recorder = this.#record();
+    } catch (error) {
+      this.#disconnect();
+      throw error;
+    }
     this.#timer = setInterval(() => this.#draw(), 1000 / FRAMES_PER_S);
   }
 
@@ -115,9 +120,13 @@ export class VideoRecorder {
   async stop(): Promise<Blob> {
     await this.#finish();
     clearInterval(this.#timer);
+    this.#disconnect();
+    return new Blob(this.#parts, { type: this.type });
+  }
+
+  #disconnect(): void {
     this.#user.disconnect();
     this.#input.model.disconnect(this.#sound);
-    return new Blob(this.#parts, { type: this.type });
   }
 
   /** The browser stops the recorder when all of its tracks end. */
@@ -214,6 +223,8 @@ interface CallRecorderOptions {
   readonly video: boolean;
   readonly videoElement: () => HTMLVideoElement | undefined;
   readonly caption: () => string;
+  /** The browser cannot record the video. The value is its error. */
+  readonly onFilmError: (error: unknown) => void;
 }
 
 /** Records a call in the browser, except during pauses. The browser keeps it until it is saved. */
@@ -224,10 +235,12 @@ export class CallRecorder {
   readonly #keepers = new Map<string, RecordingKeeper>();
   #video: VideoRecorder | null = null;
   #running = false;
+  #films: boolean;
 
   constructor(engine: AudioEngine, options: CallRecorderOptions) {
     this.#engine = engine;
     this.#options = options;
+    this.#films = options.video && VideoRecorder.supported;
     if (!options.audio) return;
     engine.on("userBlock", (block) => this.#running && this.#stereo.pushUser(block));
     engine.on("modelBlock", (block) => this.#running && this.#stereo.pushModel(block));
@@ -238,7 +251,7 @@ export class CallRecorder {
     if (this.#running) return;
     this.#running = true;
     if (this.#video) this.#video.paused = false;
-    else if (this.#options.video && VideoRecorder.supported) this.#video = this.#record();
+    else if (this.#films) this.#video = this.#film();
   }
 
   pause(): void {
@@ -266,6 +279,17 @@ export class CallRecorder {
     const keeper = this.#keepers.get(type) ?? new RecordingKeeper(type, this.#options.conversation);
     this.#keepers.set(type, keeper);
     return keeper;
+  }
+
+  /** Null if the browser refuses, for example because the microphone has another sample rate. */
+  #film(): VideoRecorder | null {
+    try {
+      return this.#record();
+    } catch (error) {
+      this.#films = false;
+      this.#options.onFilmError(error);
+      return null;
+    }
   }
 
   #record(): VideoRecorder {

@@ -86,6 +86,7 @@ export class CallPage extends BaseElement {
     };
     this.#call.on("problem", (problem) => toast({ tone: "caution", ...problemText(problem) }));
     this.#call.on("cameraError", showCameraError);
+    this.#call.on("filmError", showFilmError);
     this.#call.on("resumed", () => toast({ tone: "good", title: common().session.resumed }));
   }
 
@@ -236,6 +237,11 @@ function showCameraError(error: unknown): void {
   const t = callStrings();
   const remedy = `${deviceErrorText(error, "camera")} ${t.noCamera}`;
   toast({ tone: "caution", title: t.cameraFailed, remedy });
+}
+
+function showFilmError(): void {
+  const t = callStrings();
+  toast({ tone: "caution", title: t.filmFailed, remedy: t.filmFailedHint });
 }
 
 mount({

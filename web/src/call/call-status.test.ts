@@ -65,6 +65,15 @@ test("a microphone that was audible once is not reported", () => {
   expect(new Set(problems([-50, ...silence(300)], silence(301)))).toEqual(new Set([null]));
 });
 
+test("a microphone that says that it delivers nothing is reported until it delivers again", () => {
+  const check = new InputCheck();
+  check.push(-20, QUIET);
+  check.deviceSilent = true;
+  expect(check.push(QUIET, QUIET)).toBe("silent");
+  check.deviceSilent = false;
+  expect(check.push(-20, QUIET)).toBeNull();
+});
+
 test("an echo is reported, also if each turn is interrupted at once", () => {
   const model = [...speech(30, 7), ...silence(20), ...speech(20, 9), ...silence(30)];
   const echo = [QUIET, QUIET, ...model.slice(0, -2).map((db) => db - 15)];

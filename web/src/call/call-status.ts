@@ -31,6 +31,8 @@ export class InputCheck {
   #quiet = 0;
   #count = 0;
   #echo = false;
+  /** Whether the device says that it delivers nothing. */
+  deviceSilent = false;
 
   push(userDb: number, modelDb: number): InputProblem | null {
     if (userDb > FLOOR_DB) this.#hasSound = true;
@@ -39,6 +41,7 @@ export class InputCheck {
     keep(this.#model, Math.max(FLOOR_DB, modelDb));
     this.#count += 1;
     if (this.#count % PER_S === 0) this.#echo = hasEcho(this.#user, this.#model);
+    if (this.deviceSilent) return "silent";
     if (this.#echo) return "echo";
     return !this.#hasSound && this.#quiet >= SILENT ? "silent" : null;
   }

@@ -67,6 +67,8 @@ export const callStrings = defineStrings(
     end: "End call",
     cameraFailed: "No video is sent",
     noCamera: "The call continues with audio only.",
+    filmFailed: "This browser cannot record the video",
+    filmFailedHint: "The call continues, and its audio is recorded.",
     sentVideo: "Video sent to the model",
 
     silent: "No sound from your microphone",
@@ -170,6 +172,8 @@ export const callStrings = defineStrings(
     end: "结束通话",
     cameraFailed: "未发送视频",
     noCamera: "通话将仅以音频继续。",
+    filmFailed: "此浏览器无法录制视频",
+    filmFailedHint: "通话将继续，音频仍会录制。",
     sentVideo: "发送给模型的视频",
 
     silent: "没有听到麦克风的声音",

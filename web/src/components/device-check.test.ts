@@ -66,3 +66,37 @@ test("an echo test ends without a result if the microphone changes", async () =>
   await vi.advanceTimersByTimeAsync(5000);
   expect(element.textContent).toContain("Plays a short sound");
 });
+
+test("the list of devices stays while another one is opened, and the last one counts", async () => {
+  vi.stubGlobal("isSecureContext", true);
+  isBuilt.set(true);
+  const opening: { resolve: (audio: AudioEngine) => void; closed: boolean }[] = [];
+  vi.spyOn(AudioEngine, "open").mockImplementation(
+    () => new Promise((resolve) => opening.push({ resolve, closed: false })),
+  );
+  const finish = async (index: number): Promise<void> => {
+    const one = opening[index];
+    const close = async (): Promise<void> => {
+      if (one) one.closed = true;
+    };
+    one?.resolve({ on: () => () => undefined, close } as unknown as AudioEngine);
+    await new Promise((resolve) => setTimeout(resolve));
+  };
+  const element = document.createElement("an-device-check") as DeviceCheck;
+  document.body.append(element);
+  await element.updateComplete;
+  element.querySelector("button")?.click(); // Allow microphone
+  await vi.waitFor(() => expect(opening.length).toBe(1), 5000);
+  await finish(0);
+  const list = element.querySelector("an-device-select");
+  for (const count of [2, 3]) {
+    list?.dispatchEvent(new CustomEvent("change", { detail: "microphone" }));
+    await vi.waitFor(() => expect(opening.length).toBe(count), 5000);
+    await element.updateComplete;
+    expect(element.querySelector("an-device-select")).toBe(list);
+  }
+  await finish(2);
+  await finish(1);
+  expect(element.querySelector("an-device-select")).toBe(list);
+  expect(opening.map(({ closed }) => closed)).toEqual([true, true, false]);
+});

@@ -119,12 +119,16 @@ interface Problem {
 @customElement("an-device-check")
 export class DeviceCheck extends BaseElement {
   #audio: AudioEngine | null = null;
+  /** Only the last attempt to open the microphone counts. */
+  #attempt = 0;
 
   /** Also ask for the camera. */
   @property({ type: Boolean }) camera = false;
 
   @state() private problem: Problem | null = null;
   @state() private busy = false;
+  /** Another device is opened. The checks stay, so that the list of devices keeps the focus. */
+  @state() private reopens = false;
   @state() private peak = SILENCE.peak;
   @state() private voiceDetected = false;
   @state() private echo: Echo | "running" | null = null;
@@ -135,14 +139,17 @@ export class DeviceCheck extends BaseElement {
   }
 
   protected override render(): TemplateResult {
-    const open = this.#audio !== null;
     return html`<div class="stack loose">
       <ol role="list" class="steps">
         ${this.#secureStep()} ${this.camera ? this.#permissionStep("camera") : nothing}
         ${this.#permissionStep("microphone")}
       </ol>
-      ${open ? this.#checks() : this.#allowButton()}
+      ${this.#isOpen ? this.#checks() : this.#allowButton()}
     </div>`;
+  }
+
+  get #isOpen(): boolean {
+    return this.#audio !== null || this.reopens;
   }
 
   #secureStep(): TemplateResult {
@@ -154,7 +161,7 @@ export class DeviceCheck extends BaseElement {
   #permissionStep(device: Device): TemplateResult {
     const { deviceCheck } = common();
     const title = device === "camera" ? deviceCheck.camera : deviceCheck.permission;
-    if (this.#audio) return step("good", title);
+    if (this.#isOpen) return step("good", title);
     if (this.problem?.device === device) return step("bad", title, this.problem.text);
     return step("waiting", title, device === "microphone" ? deviceCheck.permissionAsk : "");
   }
@@ -229,27 +236,32 @@ export class DeviceCheck extends BaseElement {
   }
 
   async #open(): Promise<void> {
+    this.#attempt += 1;
+    const attempt = this.#attempt;
     this.busy = true;
+    this.reopens ||= this.#audio !== null;
     this.problem = null;
     let device: Device = this.camera ? "camera" : "microphone";
     try {
       await this.#close();
       if (this.camera) await askForCamera();
       device = "microphone";
-      this.#attach(await AudioEngine.open(selectedDevices()));
+      const audio = await AudioEngine.open(selectedDevices());
+      if (!this.isConnected || attempt !== this.#attempt) {
+        await audio.close();
+        return;
+      }
+      this.#attach(audio);
       this.emit("ready", null);
     } catch (error) {
+      if (attempt !== this.#attempt) return;
       this.problem = { device, text: deviceErrorText(error, device) };
     } finally {
-      this.busy = false;
+      if (attempt === this.#attempt) this.busy = this.reopens = false;
     }
   }
 
   #attach(audio: AudioEngine): void {
-    if (!this.isConnected) {
-      void audio.close();
-      return;
-    }
     this.#audio = audio;
     audio.on("levels", ({ user }) => {
       this.peak = user.peak;

@@ -141,7 +141,10 @@ export class InstantReplay extends BaseElement {
     const meta = await recordingMeta(recordingId).catch(() => null);
     const file = meta && replayAudio(meta);
     const source = file ? await playable(assetPath(recordingId, file)).catch(() => null) : null;
-    if (!this.isConnected || audio !== this.audio) return; // closed, or another recording
+    if (!this.isConnected || audio !== this.audio) {
+      URL.revokeObjectURL(source ?? ""); // closed, or another recording
+      return;
+    }
     if (source !== null) {
       this.source = source;
     } else if (file || meta === null || meta.replay === "merging" || meta.replay == null) {
@@ -153,6 +156,7 @@ export class InstantReplay extends BaseElement {
     clearTimeout(this.#timer);
     this.#awaitsServer = false;
     URL.revokeObjectURL(this.#ownUrl);
+    URL.revokeObjectURL(this.source); // of the server's recording, if it was fetched
   }
 }
 

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import type { Player } from "../audio/player.ts";
 import { audioPart, type Part, textPart } from "../media/parts.ts";
 import { DONE, FakeWebSocket } from "../protocol/fake-websocket.ts";
 import {
@@ -93,6 +94,24 @@ it("stops and marks the answer as stopped", () => {
   expect(exchange.state.value.phase).toBe("stopping");
   FakeWebSocket.last.say({ ...DONE, text: "Once upon", stopped: true });
   expect(exchange.state.value).toMatchObject({ stopped: true, end: { code: "stopped" } });
+});
+
+it("collects the audio that arrives after it was silenced, and plays none of it", () => {
+  const player = { on: () => () => undefined, push: vi.fn(), flush: vi.fn(), endTurn: vi.fn() };
+  const exchange = new ChatExchange(REQUEST, {
+    connection: { base: "http://x/" },
+    player: player as unknown as Player,
+  });
+  exchange.start();
+  FakeWebSocket.last.accept();
+  FakeWebSocket.last.say({ type: "chunk", text_delta: "A ", audio_data: "AAAAPw==" });
+  expect(player.push).toHaveBeenCalledOnce();
+  exchange.silence();
+  expect(player.flush).toHaveBeenCalledOnce();
+  FakeWebSocket.last.say({ type: "chunk", text_delta: "cat.", audio_data: "AAAAPw==" });
+  FakeWebSocket.last.say({ ...DONE, text: "A cat.", audio_data: "AAAAPw==" });
+  expect(player.push).toHaveBeenCalledOnce();
+  expect(exchange.audio).toEqual(Float32Array.of(0.5, 0.5, 0.5));
 });
 
 it("ends if the server does not confirm the stop", () => {

@@ -112,6 +112,7 @@ export class ChatExchange extends Session<ChatExchangeState, ChatServerMessage, 
   readonly #audio: Samples[] = [];
   readonly #unsubscribe: (() => void) | undefined;
   #askedAt = 0;
+  #isSilent = false;
 
   constructor(request: ChatRequest, options: ChatExchangeOptions = {}) {
     super(NEW_EXCHANGE);
@@ -136,8 +137,14 @@ export class ChatExchange extends Session<ChatExchangeState, ChatServerMessage, 
     this.client.send(this.#request);
   }
 
-  override stop(): void {
+  /** Only collects the audio from now on. */
+  silence(): void {
+    this.#isSilent = true;
     this.#options.player?.flush();
+  }
+
+  override stop(): void {
+    this.silence();
     super.stop();
   }
 
@@ -202,6 +209,6 @@ export class ChatExchange extends Session<ChatExchangeState, ChatServerMessage, 
 
   #speak(audio: Samples): void {
     this.#audio.push(audio);
-    this.#options.player?.push(audio);
+    if (!this.#isSilent) this.#options.player?.push(audio);
   }
 }

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { type Part, textPart } from "../media/parts.ts";
 import { DONE, FakeWebSocket } from "../protocol/fake-websocket.ts";
 import type { Answer } from "./chat-exchange.ts";
-import { ChatLog } from "./chat-log.ts";
+import { ChatLog, CLEARED } from "./chat-log.ts";
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -204,7 +204,7 @@ it("sends the edited text of an answer", async () => {
   expect(lastRequest().text).toContain("II");
 });
 
-it("deletes a message, and restores it unless the chat has changed", async () => {
+it("deletes a message, and restores it at its place", async () => {
   const log = await conversation();
   const undo = log.remove(log.state.value.entries[0]?.id ?? 0);
   expect(texts(log)).toEqual(["1", "Two?", "2"]);
@@ -213,7 +213,52 @@ it("deletes a message, and restores it unless the chat has changed", async () =>
   const late = log.remove(log.state.value.entries[3]?.id ?? 0);
   await log.ask([textPart("Three?")]);
   late();
-  expect(texts(log)).toEqual(["One?", "1", "Two?", "Three?", ""]);
+  late();
+  expect(texts(log)).toEqual(["One?", "1", "Two?", "2", "Three?", ""]);
+  reply("3");
+  const first = log.remove(log.state.value.entries[0]?.id ?? 0);
+  const second = log.remove(log.state.value.entries[0]?.id ?? 0);
+  first();
+  second();
+  expect(texts(log)).toEqual(["One?", "1", "Two?", "2", "Three?", "3"]);
+});
+
+it("keeps a restored message when a request cannot be prepared", async () => {
+  const { log } = slowLog();
+  log.restore(structuredClone((await conversation()).state.value));
+  const undo = log.remove(log.state.value.entries[1]?.id ?? 0);
+  const asking = log.ask([textPart("Three?")]);
+  undo();
+  log.stop();
+  await expect(asking).rejects.toMatchObject({ name: "AbortError" });
+  expect(texts(log)).toEqual(["One?", "1", "Two?", "2"]);
+});
+
+it.each([
+  ["cleared", ["Three?", ""], (log: ChatLog) => log.clear()],
+  [
+    "edited before it",
+    ["One!", "", "Three?", ""],
+    (log: ChatLog) => log.edit(1, [textPart("One!")]),
+  ],
+] as const)("restores no message of a chat that was %s", async (_, expected, change) => {
+  const log = await conversation();
+  const undo = log.remove(log.state.value.entries[1]?.id ?? 0);
+  await change(log);
+  if (log.busy) reply("");
+  await log.ask([textPart("Three?")]);
+  undo();
+  expect(texts(log)).toEqual(expected);
+});
+
+it("tells that the chat of a request was cleared", async () => {
+  const { log } = slowLog();
+  const asking = log.ask([textPart("One?")]);
+  log.clear();
+  await expect(asking).rejects.toBe(CLEARED);
+  const stopped = log.ask([textPart("Two?")]);
+  log.stop();
+  await expect(stopped).rejects.not.toBe(CLEARED);
 });
 
 it("returns the rejected part, and can exclude its type", async () => {

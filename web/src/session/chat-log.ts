@@ -27,6 +27,8 @@ export interface ChatLogState {
 
 /** The user leaves the page: the reason why the preparation of a request ends. */
 const LEFT = "left";
+/** A request that was prepared rejects with it: its chat was cleared. */
+export const CLEARED = new DOMException("the chat was cleared", "AbortError");
 const EMPTY: ChatLogState = { entries: [], excluded: new Set() };
 
 function blankAnswer(id: number): Answer {
@@ -59,6 +61,13 @@ function stoppedAnswer(answer: Answer): Answer {
   };
 }
 
+/** Inserts a message that was removed. The ids ascend. */
+function restored(entries: readonly ChatEntry[], removed: ChatEntry): readonly ChatEntry[] {
+  if (entries.some(({ id }) => id === removed.id)) return entries;
+  const place = entries.findLastIndex(({ id }) => id < removed.id) + 1;
+  return entries.toSpliced(place, 0, removed);
+}
+
 /** A chat: its messages and the current answer. */
 export class ChatLog {
   readonly state = new Store<ChatLogState>(EMPTY);
@@ -67,6 +76,10 @@ export class ChatLog {
   /** Cancels a request that is not sent yet. */
   #preparing: AbortController | null = null;
   #lastId = 0;
+  /** How often the chat was cleared or a question edited, which removes messages for good. */
+  #removals = 0;
+  /** What is shown again if the request cannot be prepared. */
+  #before: readonly ChatEntry[] = [];
 
   /** `setup` is called before every request with the messages. */
   constructor(setup: (entries: readonly ChatEntry[]) => Promise<ChatSetup>) {
@@ -76,6 +89,11 @@ export class ChatLog {
   /** Whether an answer is being generated. */
   get busy(): boolean {
     return this.#preparing !== null || this.#exchange !== null;
+  }
+
+  /** Whether an answer arrives. */
+  get isAnswering(): boolean {
+    return this.#exchange?.state.value.phase === "active";
   }
 
   /**
@@ -101,6 +119,7 @@ export class ChatLog {
   async edit(id: number, parts: readonly Part[]): Promise<void> {
     const { entries } = this.state.value;
     const queue = entries.findIndex((one) => one.id === id);
+    if (!this.busy) this.#removals += 1;
     await this.#ask([...entries.slice(0, queue), { role: "user", id, parts }]);
   }
 
@@ -109,13 +128,19 @@ export class ChatLog {
     this.#change(id, { text, audio: null });
   }
 
-  /** Deletes a message. Returns a function that restores it. */
+  /**
+   * Deletes a message. Returns a function that restores it at its place. It does nothing after the
+   * chat was cleared, or a question was edited.
+   */
   remove(id: number): () => void {
     const { entries } = this.state.value;
-    this.#patch({ entries: entries.filter((one) => one.id !== id) });
-    const rest = this.state.value.entries;
+    const removed = entries.find((one) => one.id === id);
+    this.#patch({ entries: entries.filter((one) => one !== removed) });
+    const removals = this.#removals;
     return () => {
-      if (this.state.value.entries === rest) this.#patch({ entries });
+      if (!removed || removals !== this.#removals) return;
+      this.#before = restored(this.#before, removed);
+      this.#patch({ entries: restored(this.state.value.entries, removed) });
     };
   }
 
@@ -142,11 +167,16 @@ export class ChatLog {
     this.#stop(LEFT);
   }
 
-  #stop(reason?: string): void {
+  #stop(reason?: unknown): void {
     const preparing = this.#preparing;
     this.#preparing = null;
     preparing?.abort(reason);
     this.#exchange?.stop();
+  }
+
+  /** Does not play the rest of the current answer. */
+  silence(): void {
+    this.#exchange?.silence();
   }
 
   retryNow(): void {
@@ -171,8 +201,9 @@ export class ChatLog {
   }
 
   clear(): void {
-    this.stop();
+    this.#stop(CLEARED);
     this.#exchange = null;
+    this.#removals += 1;
     this.state.set(EMPTY);
   }
 
@@ -180,7 +211,7 @@ export class ChatLog {
     if (this.busy) return;
     const preparing = new AbortController();
     const { signal } = preparing;
-    const before = this.state.value.entries;
+    this.#before = this.state.value.entries;
     const answer = blankAnswer(this.#id());
     this.#preparing = preparing;
     this.#patch({ entries: [...questions, answer] });
@@ -197,7 +228,7 @@ export class ChatLog {
     } catch (error) {
       if (signal.reason === LEFT) this.#change(answer.id, stoppedAnswer(answer));
       else {
-        this.#takeBack(answer.id, before);
+        this.#takeBack(answer.id);
         throw error;
       }
     } finally {
@@ -206,13 +237,13 @@ export class ChatLog {
   }
 
   /** Shows the messages as before, with answers that were edited since. Not if the chat was cleared. */
-  #takeBack(id: number, before: readonly ChatEntry[]): void {
+  #takeBack(id: number): void {
     const { entries } = this.state.value;
     if (!entries.some((one) => one.id === id)) return;
     const answers = new Map(
       entries.flatMap((one) => (one.role === "assistant" ? [[one.id, one]] : [])),
     );
-    this.#patch({ entries: before.map((one) => answers.get(one.id) ?? one) });
+    this.#patch({ entries: this.#before.map((one) => answers.get(one.id) ?? one) });
   }
 
   #begin(id: number, exchange: ChatExchange, history: RequestMessages): void {

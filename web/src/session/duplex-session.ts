@@ -163,7 +163,7 @@ export class DuplexSession extends VoiceSession<
   /** Pauses. The server ends the session after `timeoutS`, by default its own limit. */
   pause(timeoutS?: number): void {
     if (this.state.value.phase !== "active") return;
-    this.client.send({ type: "pause", timeout: timeoutS });
+    this.askWatched({ type: "pause", timeout: timeoutS });
     if (this.#sender) this.#sender.open = false;
     this.#voice?.resume(); // the voice that paused it does not count during a pause of the call
     void this.audio?.pause();
@@ -172,7 +172,7 @@ export class DuplexSession extends VoiceSession<
 
   resume(): void {
     if (this.state.value.phase !== "paused") return;
-    this.client.send({ type: "resume" });
+    this.askWatched({ type: "resume" }); // the connection may have died during the pause
     this.patch({ pauseDeadline: null });
     this.#go();
   }

@@ -144,6 +144,7 @@ export const NEW_HALF_DUPLEX: HalfDuplexSessionState = {
 
 const CHUNK_SAMPLES = INPUT_RATE / 5;
 const SETTLE_MS = 800; // echo of the last word
+const STALLED_MS = 30_000; // between two messages of an answer; a slow model may take long to begin
 
 /**
  * A half-duplex session. The user's speech interrupts an answer. Without `bargeIn`, the microphone is not
@@ -161,6 +162,9 @@ export class HalfDuplexSession extends VoiceSession<
   readonly #turnAudio = new TurnAudioLog();
   readonly #bargeIn: boolean;
   #askedAt = 0;
+  #receivedAt = 0;
+  /** The connection was replaced since the last message. */
+  #replaced = false;
   #replyComplete = true;
   /** The model has said goodbye: the session ends when it has been played. */
   #leaves = false;
@@ -224,6 +228,8 @@ export class HalfDuplexSession extends VoiceSession<
   }
 
   protected override onMessage(message: HalfDuplexServerMessage): void {
+    this.#replaced = false;
+    this.#receivedAt = performance.now();
     switch (message.type) {
       case "queued":
       case "queue_update":
@@ -268,6 +274,7 @@ export class HalfDuplexSession extends VoiceSession<
 
   protected override onChunk(chunk: Samples): void {
     const { phase, turnState, muted } = this.state.value;
+    if (phase === "active") this.#watchConnection();
     const hears = this.#bargeIn || turnState === "listening";
     const open = turnState === "hearing" || (hears && !muted);
     if (phase !== "active" || !open) return;
@@ -275,6 +282,14 @@ export class HalfDuplexSession extends VoiceSession<
     this.client.sendPerishable({ type: "audio_chunk", audio_base64: chunk }, durationMs);
     this.#turnAudio.addInput(chunk);
     this.patch({ quietDeadline: this.#deadline });
+  }
+
+  /** Replaces a connection, once, that may be dead although it is open: an answer does not continue. */
+  #watchConnection(): void {
+    const stalled = performance.now() - this.#receivedAt > STALLED_MS;
+    if (this.#replaced || this.#replyComplete || !stalled) return;
+    this.#replaced = true;
+    this.client.reconnect();
   }
 
   /** When the server ends the session if nothing is sent. */

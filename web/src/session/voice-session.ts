@@ -8,6 +8,26 @@ import { Session, type SessionEnd, type SessionState } from "./session.ts";
 /** The recorder gets what was played in blocks, a little later. */
 const LAST_BLOCKS_MS = 100;
 
+/** A command without an answer in this time may have been sent into a dead connection. */
+const ANSWER_MS = 4000;
+
+/** The command that a message of the server answers. */
+const ANSWERS: Readonly<Record<string, string>> = {
+  prepared: "prepare",
+  paused: "pause",
+  resumed: "resume",
+};
+
+/** Codes of the answer to a command that the server had carried out before. */
+const REPEATED_CODES: ReadonlySet<string> = new Set(["paused", "not_ready"]);
+
+/** A command whose answer has not arrived. */
+interface Asked<Client> {
+  readonly message: Client;
+  /** It waits for a connection, which sends it. */
+  readonly waits: boolean;
+}
+
 /** Options that all voice sessions share. */
 export interface VoiceSessionOptions {
   audio?: AudioEngineOptions;
@@ -44,7 +64,7 @@ export function notOpened(cause: unknown): SessionEnd {
 export abstract class VoiceSession<
   State extends VoiceSessionState,
   Server extends { readonly type: string },
-  Client extends object,
+  Client extends { readonly type: string },
 > extends Session<State, Server, Client> {
   readonly #options: AudioEngineOptions;
   readonly #greeting: () => Promise<string>;
@@ -52,6 +72,10 @@ export abstract class VoiceSession<
   #audio: AudioEngine | undefined;
   #late: LateConfig = {};
   #leaving: ReturnType<typeof setTimeout> | undefined;
+  #asked: Asked<Client> | null = null;
+  /** The server may refuse a command because it has carried it out before. */
+  #repeated = false;
+  #answerTimer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(initial: State, { audio, greeting, voice }: VoiceSessionOptions) {
     super(initial);
@@ -79,6 +103,7 @@ export abstract class VoiceSession<
       this.release();
       return;
     }
+    if (this.state.value.muted) this.#audio.capture.muted = true;
     try {
       this.#connect(this.#audio);
     } catch (cause) {
@@ -123,11 +148,33 @@ export abstract class VoiceSession<
     const voice = await this.#voice();
     if (this.state.value.phase !== "preparing") return;
     this.#late = { ...(greeting !== "" && { greeting }), ...(voice && { voice }) };
-    this.client.send(this.prepareMessage(this.#late));
+    this.ask(this.prepareMessage(this.#late));
+  }
+
+  /** Sends a command. If the connection is lost before the answer, the next connection repeats it. */
+  protected ask(message: Client): void {
+    this.#asked = { message, waits: this.client.connection !== "open" };
+    this.client.send(message);
+  }
+
+  /** Like `ask`, for a command that the server answers at once: without an answer, it reconnects. */
+  protected askWatched(message: Client): void {
+    this.ask(message);
+    const asked = this.#asked;
+    clearTimeout(this.#answerTimer);
+    this.#answerTimer = setTimeout(() => {
+      if (asked === this.#asked) this.client.reconnect();
+    }, ANSWER_MS);
   }
 
   /** If the engine cannot greet, the model waits for the user. */
   protected override onError(error: ErrorMessage): void {
+    if (this.#repeated && REPEATED_CODES.has(error.code) && !error.retryable) {
+      this.#repeated = false;
+      const isPaused = error.code === "paused"; // also what a chunk before a repeated `resume` gets
+      if (isPaused === (this.#asked?.message.type === "pause")) this.#asked = null;
+      return;
+    }
     const { greeting, ...rest } = this.#late;
     const isPreparing = this.state.value.phase === "preparing";
     if (!isPreparing || greeting === undefined || error.field !== "config.greeting") {
@@ -135,7 +182,7 @@ export abstract class VoiceSession<
       return;
     }
     this.#late = rest;
-    this.client.send(this.prepareMessage(rest));
+    this.ask(this.prepareMessage(rest));
   }
 
   /** Playback has ended. Stops the session when the last sound has been heard, if it `leaves` then. */
@@ -149,6 +196,8 @@ export abstract class VoiceSession<
 
   protected override release(): void {
     clearTimeout(this.#leaving);
+    clearTimeout(this.#answerTimer);
+    globalThis.removeEventListener?.("online", this.#onOnline);
     const audio = this.#audio;
     this.#audio = undefined;
     audio?.player.flush();
@@ -160,6 +209,27 @@ export abstract class VoiceSession<
     audio.on("levels", (levels) => this.emit("levels", levels));
     audio.on("sourceEnd", () => this.patch({ sourceEnded: true } as Partial<State>));
     this.emit("audio", audio);
-    this.attach(this.connect(audio));
+    const client = this.connect(audio);
+    this.attach(client);
+    client.on("connection", (connection) => connection === "open" && this.#onConnected());
+    client.on("message", ({ type }) => {
+      if (this.#asked?.message.type === ANSWERS[type]) this.#asked = null;
+    });
+    globalThis.addEventListener?.("online", this.#onOnline);
   }
+
+  /** Runs before the client sends what waits for the connection. */
+  #onConnected(): void {
+    const asked = this.#asked;
+    if (!asked || this.state.value.phase === "stopping") return;
+    this.#asked = { ...asked, waits: false };
+    this.#repeated = true;
+    if (!asked.waits) this.client.send(asked.message);
+  }
+
+  /** The network has changed, so that a connection that seems open may be dead. */
+  readonly #onOnline = (): void => {
+    this.client.retryNow();
+    this.client.reconnect();
+  };
 }

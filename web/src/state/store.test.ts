@@ -1,7 +1,7 @@
 // @vitest-environment happy-dom
 
-import { beforeEach, expect, test } from "vitest";
-import { choice, flag, optional, range, Settings, text, textList } from "./store.ts";
+import { beforeEach, expect, test, vi } from "vitest";
+import { choice, flag, optional, range, Settings, Store, text, textList } from "./store.ts";
 
 const FIELDS = {
   mirror: flag(true),
@@ -72,6 +72,46 @@ test("changed fields are reset, and can be restored", () => {
   expect(settings.value).toEqual({ ...INITIAL, mirror: false, slices: 3 });
 });
 
+const SHARED = { microphone: optional(8), chimes: flag(true) };
+const openShared = () => new Settings("shared", 1, SHARED);
+
+test("an update keeps what another tab has stored", () => {
+  const [one, other] = [openShared(), openShared()];
+  one.update({ microphone: "usb" });
+  other.update({ chimes: false });
+  expect(other.value).toEqual({ microphone: "usb", chimes: false });
+  expect(openShared().value).toEqual({ microphone: "usb", chimes: false });
+});
+
+test("a change of another tab is shown", () => {
+  const settings = openShared();
+  openShared().update({ microphone: "usb" });
+  dispatchEvent(new StorageEvent("storage", { key: "antiphon.settings.other" }));
+  expect(settings.value.microphone).toBeNull();
+  dispatchEvent(new StorageEvent("storage", { key: "antiphon.settings.shared" }));
+  expect(settings.value.microphone).toBe("usb");
+});
+
+test("values remain when the stored ones are deleted", () => {
+  const settings = openShared();
+  settings.update({ microphone: "usb" });
+  localStorage.clear();
+  settings.update({ chimes: false });
+  expect(openShared().value).toEqual({ microphone: "usb", chimes: false });
+});
+
+test("the texts of another tab do not get into this tab, nor to another preset", () => {
+  const [one, other] = [open(), open()];
+  one.update({ prompt: "One" });
+  dispatchEvent(new StorageEvent("storage", { key: KEY }));
+  other.update({ slices: 3 });
+  expect(other.value).toEqual({ ...INITIAL, slices: 3 });
+  expect(open().value).toEqual({ ...INITIAL, prompt: "One", slices: 3 });
+  one.update({ preset: "coach" });
+  other.update({ prompt: "Other" });
+  expect(open().value).toEqual({ ...INITIAL, prompt: "Other", slices: 3 });
+});
+
 test("listeners receive each change once, until they unsubscribe", () => {
   const settings = open();
   const received: boolean[] = [];
@@ -80,6 +120,21 @@ test("listeners receive each change once, until they unsubscribe", () => {
   unsubscribe();
   settings.update({ mirror: true });
   expect(received).toEqual([false]);
+});
+
+test("a listener that throws does not affect others, and its error is reported", () => {
+  const report = vi.fn<(report: () => void) => void>();
+  vi.stubGlobal("queueMicrotask", report);
+  const store = new Store(0);
+  const received: number[] = [];
+  store.subscribe(() => {
+    throw new Error("broken");
+  });
+  store.subscribe((value) => received.push(value));
+  store.set(1);
+  vi.unstubAllGlobals();
+  expect(received).toEqual([1]);
+  expect(report.mock.calls[0]?.[0]).toThrow("broken");
 });
 
 test("texts are stored unchanged, and other types are rejected", () => {

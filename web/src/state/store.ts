@@ -1,6 +1,6 @@
 import { localValues } from "../storage/browser-values.ts";
 
-/** An observable value. */
+/** An observable value. A listener that throws does not affect other listeners. */
 export class Store<T> {
   #value: T;
   readonly #listeners = new Set<(value: T) => void>();
@@ -16,7 +16,15 @@ export class Store<T> {
   set(value: T): void {
     if (Object.is(value, this.#value)) return;
     this.#value = value;
-    for (const listener of [...this.#listeners]) listener(value);
+    for (const listener of [...this.#listeners]) {
+      try {
+        listener(value);
+      } catch (error) {
+        queueMicrotask(() => {
+          throw error; // reported as an uncaught error
+        });
+      }
+    }
   }
 
   /** Returns a function that unsubscribes. */
@@ -96,12 +104,29 @@ export class Settings<F extends Fields> extends Store<Values<F>> {
     this.#key = `antiphon.settings.${name}`;
     this.#version = version;
     this.#fields = fields;
+    if ("preset" in fields) return;
+    // A program without a browser has no events of its storage.
+    globalThis.addEventListener?.("storage", ({ key }) => {
+      if (key === this.#key) this.set({ ...this.value, ...this.#stored });
+    });
   }
 
-  /** Updates fields. Invalid values are ignored. */
+  /** What this tab or another one has stored. */
+  get #stored(): Partial<Values<F>> {
+    return stored(this.#key, this.#version, this.#fields);
+  }
+
+  /**
+   * Updates fields. Invalid values are ignored. Other fields keep what another tab has stored. The
+   * texts of a page belong to its preset: this tab keeps its own, and replaces those of another.
+   */
   update(changes: Partial<Values<F>>): void {
-    const values = { ...this.value, ...checked(this.#fields, changes) };
-    this.set(values);
+    const changed = checked(this.#fields, changes);
+    const others = this.#stored;
+    const hasPreset = "preset" in this.#fields;
+    const isOther = hasPreset && others["preset"] !== this.value["preset"];
+    const values = { ...this.value, ...(isOther ? {} : others), ...changed };
+    this.set(hasPreset ? { ...this.value, ...changed } : values);
     localValues.set(this.#key, JSON.stringify({ version: this.#version, values }));
   }
 
@@ -124,9 +149,12 @@ export class Settings<F extends Fields> extends Store<Values<F>> {
 }
 
 function read<F extends Fields>(key: string, version: number, fields: F): Values<F> {
-  const stored = parsed(localValues.get(key));
-  const fits = stored !== null && stored["version"] === version;
-  return { ...initial(fields), ...(fits ? checked(fields, stored["values"]) : {}) };
+  return { ...initial(fields), ...stored(key, version, fields) };
+}
+
+function stored<F extends Fields>(key: string, version: number, fields: F): Partial<Values<F>> {
+  const found = parsed(localValues.get(key));
+  return found?.["version"] === version ? checked(fields, found["values"]) : {};
 }
 
 function initial<F extends Fields>(fields: F): Values<F> {

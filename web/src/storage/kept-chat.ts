@@ -1,6 +1,7 @@
 import { plainText } from "../media/parts.ts";
 import type { ChatEntry } from "../session/chat-exchange.ts";
 import type { ChatLog, ChatLogState } from "../session/chat-log.ts";
+import { Store } from "../state/store.ts";
 import { tabValues } from "./browser-values.ts";
 import {
   deleteConversation,
@@ -46,6 +47,8 @@ export class ChatKeeper {
   #writing: Promise<void> = Promise.resolve();
   #unwritten = 0;
   #hasDatabase = false;
+  /** Whether the browser refused the last write, for example because its storage is full. */
+  readonly hasFailed = new Store(false);
 
   constructor(log: ChatLog) {
     this.#log = log;
@@ -55,16 +58,14 @@ export class ChatKeeper {
     this.#chat = tabChat(opened ?? tabValues.get(KEY) ?? freshId());
   }
 
-  /** Whether chats survive. False in some private windows. */
-  get hasDatabase(): boolean {
-    return this.#hasDatabase;
+  /** Whether the chat survives. False in some private windows, and without space. */
+  get keeps(): boolean {
+    return this.#hasDatabase && !this.hasFailed.value;
   }
 
   /** Whether the browser has all messages, except for the end of an answer that is generated. */
   get isComplete(): boolean {
-    return (
-      this.#log.state.value.entries.length === 0 || (this.#hasDatabase && this.#unwritten === 0)
-    );
+    return this.#log.state.value.entries.length === 0 || (this.keeps && this.#unwritten === 0);
   }
 
   /** Call it once. Deletes old chats. Rejects if the browser has no database. */
@@ -106,15 +107,20 @@ export class ChatKeeper {
   #store(leaving = false): void {
     const state = this.#log.state.value;
     const isNew = state.entries.at(-1)?.id !== this.#stored.entries.at(-1)?.id;
-    if (state === this.#stored || (this.#log.busy && !isNew && !leaving)) return;
+    const isStored = state === this.#stored && !(leaving && this.hasFailed.value);
+    if (isStored || (this.#log.busy && !isNew && !leaving)) return;
     this.#stored = state;
     const chat = this.#chat;
     this.#unwritten += 1;
     this.#writing = this.#writing
       .then(() => this.#write(chat, state))
-      .catch(() => undefined) // without space, the page still shows the chat
-      .finally(() => {
+      .then(
+        () => false,
+        () => true, // the page still shows the chat
+      )
+      .then((hasFailed) => {
         this.#unwritten -= 1;
+        this.hasFailed.set(hasFailed);
       });
   }
 

@@ -32,6 +32,7 @@ import {
   recordingTitle,
   stateBadge,
   stateStrings,
+  waitNote,
 } from "./strings.ts";
 
 const recordingsStrings = defineStrings(
@@ -113,6 +114,7 @@ export class AdminRecordings extends BaseElement {
   };
   @state() private offset = 0;
   @state() private page: RecordingPage | null = null;
+  @state() private failed = false;
   /** Ids that are being downloaded or deleted. */
   @state() private busy: ReadonlySet<string> = new Set();
 
@@ -131,7 +133,7 @@ export class AdminRecordings extends BaseElement {
     return html`<section class="card flush" aria-label=${t.recordings}>
       <div class="filters">${this.#filters()}</div>
       ${this.page?.complete === false ? html`<p class="callout caution">${icon("info")}${t.incomplete}</p>` : nothing}
-      ${this.page === null ? html`<div class="empty"><span class="spinner"></span></div>` : this.#list(this.page)}
+      ${this.page === null ? waitNote(this.failed, () => void this.#load()) : this.#list(this.page)}
     </section>`;
   }
 
@@ -277,12 +279,16 @@ export class AdminRecordings extends BaseElement {
   async #load(): Promise<void> {
     this.#lastSearch += 1;
     const search = this.#lastSearch;
+    this.failed = false;
     try {
       const page = await recordings(this.filter, this.offset, PAGE);
       if (search !== this.#lastSearch) return;
       if (page.sessions.length === 0 && this.offset > 0) this.#turn(-PAGE);
       else this.page = page;
     } catch (error) {
+      if (search !== this.#lastSearch) return;
+      this.page = null;
+      this.failed = true;
       showError(error);
     }
   }

@@ -10,23 +10,27 @@ import { BaseElement, freshId } from "../../ui/base-element.ts";
 import { toggle } from "../../ui/controls.ts";
 import { inactive } from "../../ui/inactive.ts";
 import { toast } from "../../ui/toasts.ts";
-import { adminStrings, kindName, named } from "./strings.ts";
-
-/** Shows an answer when it arrives, or its error. */
-function load<Answer>(answer: Promise<Answer>, show: (answer: Answer) => void): void {
-  answer.then(show, (error: unknown) => showError(error));
-}
+import { adminStrings, kindName, named, waitNote } from "./strings.ts";
 
 /** Enables and disables pages and protocols. */
 @customElement("an-admin-app-switches")
 export class AdminAppSwitches extends BaseElement {
-  @state() private all: readonly AppInfo[] = [];
+  @state() private all: readonly AppInfo[] | null = null;
+  @state() private failed = false;
 
   override connectedCallback(): void {
     super.connectedCallback();
-    load(appSwitches(), (all) => {
-      this.all = all;
-    });
+    void this.#load();
+  }
+
+  async #load(): Promise<void> {
+    this.failed = false;
+    try {
+      this.all = await appSwitches();
+    } catch (error) {
+      this.failed = true;
+      showError(error);
+    }
   }
 
   protected override render(): TemplateResult {
@@ -36,7 +40,7 @@ export class AdminAppSwitches extends BaseElement {
         <h2 id="switches">${t.pages}</h2>
         <p class="small soft">${t.pagesHint}</p>
       </div>
-      <div class="stack tight">${this.all.map((one) => this.#toggle(one))}</div>
+      ${this.all ? html`<div class="stack tight">${this.all.map((one) => this.#toggle(one))}</div>` : waitNote(this.failed, () => void this.#load())}
     </section>`;
   }
 
@@ -54,7 +58,7 @@ export class AdminAppSwitches extends BaseElement {
   async #turn(one: AppInfo, enabled: boolean): Promise<void> {
     try {
       const now = await setAppEnabled(one.app_id, enabled);
-      this.all = this.all.map((other) => (other.app_id === now.app_id ? now : other));
+      this.all = (this.all ?? []).map((other) => (other.app_id === now.app_id ? now : other));
       await loadMenu();
     } catch (error) {
       showError(error);
@@ -80,14 +84,23 @@ export class AdminEstimates extends BaseElement {
   readonly #id = freshId("eta");
 
   @state() private known: EtaReport | null = null;
+  @state() private failed = false;
   @state() private changed = false;
   @state() private saving = false;
 
   override connectedCallback(): void {
     super.connectedCallback();
-    load(estimates(), (known) => {
-      this.known = known;
-    });
+    void this.#load();
+  }
+
+  async #load(): Promise<void> {
+    this.failed = false;
+    try {
+      this.known = await estimates();
+    } catch (error) {
+      this.failed = true;
+      showError(error);
+    }
   }
 
   protected override render(): TemplateResult {
@@ -97,7 +110,7 @@ export class AdminEstimates extends BaseElement {
         <h2 id="estimates">${t.estimates}</h2>
         <p class="small soft">${t.estimatesHint}</p>
       </div>
-      ${this.known ? this.#form(this.known) : html`<span class="spinner"></span>`}
+      ${this.known ? this.#form(this.known) : waitNote(this.failed, () => void this.#load())}
     </section>`;
   }
 

@@ -1,6 +1,7 @@
 import { html, type TemplateResult } from "lit";
 import type { RecordingInfo, SessionKind } from "../../api/answers.ts";
 import { siteUrl } from "../../api/site.ts";
+import { common } from "../../i18n/common.ts";
 import { defineStrings, formatDateTime } from "../../i18n/language.ts";
 import { type IconName, icon } from "../../ui/icon.ts";
 
@@ -97,6 +98,7 @@ export const adminStrings = defineStrings(
     alpha: "Weight of a new sample",
     alphaHint: "Above 0, up to 1. With a higher weight the average adapts faster.",
     saved: "Waiting times saved",
+    notLoaded: "Not loaded",
 
     kind: "Kind",
     anyKind: "All kinds",
@@ -190,6 +192,7 @@ export const adminStrings = defineStrings(
     alpha: "新样本的权重",
     alphaHint: "大于 0，至多 1。权重越大，平均值变化越快。",
     saved: "等待时间已保存",
+    notLoaded: "未能加载",
 
     kind: "类型",
     anyKind: "所有类型",
@@ -383,6 +386,18 @@ export function recordingName(row: RecordingInfo): TemplateResult {
       ></span
     >
   </span>`;
+}
+
+/** Placeholder of what loads. After a failure it can be loaded again. */
+export function waitNote(failed: boolean, retry: () => void): TemplateResult {
+  return html`<div class="empty">
+    ${
+      failed
+        ? html`<strong>${adminStrings().notLoaded}</strong>
+            <button class="button" @click=${retry}>${icon("refresh")} ${common().retry}</button>`
+        : html`<span class="spinner"></span>`
+    }
+  </div>`;
 }
 
 /** Placeholder of an empty list. */

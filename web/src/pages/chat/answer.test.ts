@@ -77,7 +77,7 @@ it("speaks on the default output while the selected speaker is not connected", a
   stubAudio();
   devices.update({ speaker: "headset" });
   FakeAudioContext.setSink = () => Promise.reject(new DOMException("gone", "NotFoundError"));
-  const voice = new AnswerSpeaker();
+  const voice = new AnswerSpeaker(() => undefined);
   const player = await voice.player();
   FakeAudioContext.setSink = () => Promise.resolve();
   expect(await voice.player()).toBe(player);

@@ -304,8 +304,13 @@ export class AnswerSpeaker {
   #speaker: Speaker | null = null;
   #speakerId = "";
 
-  constructor() {
-    nowPlaying.subscribe((playback) => playback && this.stopSpeech()); // only one voice plays at a time
+  /** `onInterrupt`: other audio plays. Only one voice plays at a time. */
+  constructor(onInterrupt: () => void) {
+    nowPlaying.subscribe((playback) => {
+      if (playback === null) return;
+      this.stopSpeech();
+      onInterrupt();
+    });
   }
 
   /** Call it in a user gesture. Rejects if there is no audio output. */

@@ -67,7 +67,12 @@ export class Composer extends BaseElement {
 
   /** Whether it has files or a recording that are not sent. */
   get hasFiles(): boolean {
-    return this.recording !== null || this.reading > 0 || this.attached.length > 0;
+    return this.#isReading || this.attached.length > 0;
+  }
+
+  /** Files are read, or one is being recorded. */
+  get #isReading(): boolean {
+    return this.recording !== null || this.reading > 0;
   }
 
   override connectedCallback(): void {
@@ -250,7 +255,7 @@ export class Composer extends BaseElement {
   }
 
   get #hasContent(): boolean {
-    return this.text.trim() !== "" || this.attached.length > 0 || this.reading > 0;
+    return this.text.trim() !== "" || this.attached.length > 0 || this.#isReading;
   }
 
   #waitText(): string {
@@ -259,7 +264,7 @@ export class Composer extends BaseElement {
   }
 
   #send(): void {
-    this.waits = this.#hasContent && (this.busy || this.reading > 0);
+    this.waits = this.#hasContent && (this.busy || this.#isReading);
     if (this.waits || !this.#hasContent) return;
     const text = this.text.trim();
     this.emit<Part[]>("send", [...this.attached, ...(text ? [textPart(text)] : [])]);
@@ -367,27 +372,28 @@ export class QuestionElement extends BaseElement {
   /** Disabled while an answer is generated. */
   @property({ type: Boolean }) busy = false;
 
-  @state() private editing = false;
+  /** The parts that are edited. Null while the message is shown. */
+  @state() private draft: readonly Part[] | null = null;
 
   /** Edits the message in place. */
-  edit(): void {
-    this.editing = true;
+  edit(draft: readonly Part[] = this.question.parts): void {
+    this.draft = draft;
     void this.updateComplete.then(() => this.querySelector<HTMLElement>("an-composer")?.focus());
   }
 
   protected override render(): TemplateResult {
-    return this.editing ? this.#editor() : this.#shown();
+    return this.draft ? this.#editor(this.draft) : this.#shown();
   }
 
-  #editor(): TemplateResult {
+  #editor(draft: readonly Part[]): TemplateResult {
     return html`<an-composer
       editing
       ?busy=${this.busy}
-      .draft=${this.question.parts}
+      .draft=${draft}
       @stop=${() => this.emit("stop", null)}
-      @cancel=${() => this.#unsubscribe()}
+      @cancel=${() => this.#close()}
       @send=${({ detail }: CustomEvent<readonly Part[]>) => {
-        this.#unsubscribe();
+        this.#close();
         this.emit("edit", detail);
       }}
     ></an-composer>`;
@@ -411,8 +417,8 @@ export class QuestionElement extends BaseElement {
     </div>`;
   }
 
-  #unsubscribe(): void {
-    this.editing = false;
+  #close(): void {
+    this.draft = null;
   }
 }
 

@@ -21,7 +21,7 @@ import { type TextLine, transcriptButtons } from "../../components/transcript-te
 import { voicePath } from "../../components/voice-list.ts";
 import { type Part, plainText, textPart } from "../../media/parts.ts";
 import type { Answer, ChatEntry, Question } from "../../session/chat-exchange.ts";
-import { ChatLog, type ChatSetup } from "../../session/chat-log.ts";
+import { ChatLog, type ChatSetup, CLEARED } from "../../session/chat-log.ts";
 import { Instructions } from "../../session/instructions.ts";
 import {
   capabilities,
@@ -166,7 +166,7 @@ export class ChatPage extends BaseElement {
   readonly #settings = new StoreController(this, chatSettings);
   readonly #able = new StoreController(this, capabilities);
   readonly #instructions = new Instructions("turnbased", chatSettings, clonesVoices);
-  readonly #voice = new AnswerSpeaker();
+  readonly #voice = new AnswerSpeaker(() => this.#log.isAnswering && this.#log.silence());
   readonly #speaks = new StoreController(this, this.#voice.speaks);
   readonly #log = new ChatLog((entries) => this.#setup(entries));
   readonly #keeper = new ChatKeeper(this.#log);
@@ -180,6 +180,10 @@ export class ChatPage extends BaseElement {
   constructor() {
     super();
     new LeaveGuard(this, () => this.composer?.hasFiles || !this.#keeper.isComplete);
+    this.#keeper.hasFailed.subscribe((failed) => {
+      const { notKept: title, notKeptRemedy: remedy } = chatStrings();
+      if (failed) toast({ tone: "danger", title, remedy });
+    });
   }
 
   override connectedCallback(): void {
@@ -235,7 +239,7 @@ export class ChatPage extends BaseElement {
       .question=${question}
       .excluded=${this.#entries.value.excluded}
       ?busy=${this.#log.busy}
-      @edit=${({ detail }: CustomEvent<Part[]>) => this.#showErrors(this.#log.edit(question.id, detail))}
+      @edit=${({ detail }: CustomEvent<Part[]>) => this.#askEdited(question.id, detail)}
       @remove=${() => this.#remove(question)}
       @stop=${this.#stop}
     ></an-question>`;
@@ -348,10 +352,23 @@ export class ChatPage extends BaseElement {
     this.composer.focus();
     this.#showErrors(
       this.#log.ask(parts).catch((error: unknown) => {
-        this.composer.putBack(parts);
+        if (error !== CLEARED) this.composer.putBack(parts);
         throw error;
       }),
     );
+  }
+
+  #askEdited(id: number, parts: readonly Part[]): void {
+    this.#showErrors(
+      this.#log.edit(id, parts).catch((error: unknown) => {
+        this.#questions.find(({ question }) => question.id === id)?.edit(parts);
+        throw error;
+      }),
+    );
+  }
+
+  get #questions(): QuestionElement[] {
+    return [...this.querySelectorAll<QuestionElement>("an-question")];
   }
 
   /** Call it in a user gesture, which allows audio. */
@@ -370,7 +387,7 @@ export class ChatPage extends BaseElement {
   readonly #stopOnLeave = (): void => this.#log.leave();
 
   readonly #startNew = (): void => {
-    if (!this.#keeper.hasDatabase && !confirm(chatStrings().newChatAsk)) return;
+    if (!this.#keeper.keeps && !confirm(chatStrings().newChatAsk)) return;
     this.#voice.stopSpeech();
     stopAudio();
     this.#keeper.startNew();
@@ -379,7 +396,9 @@ export class ChatPage extends BaseElement {
 
   #toggleSpoken(): void {
     chatSettings.update({ spoken: !chatSettings.value.spoken });
-    if (!chatSettings.value.spoken) this.#voice.stopSpeech();
+    if (chatSettings.value.spoken) return;
+    this.#log.silence();
+    this.#voice.stopSpeech();
   }
 
   #remove({ id }: ChatEntry): void {
@@ -405,8 +424,7 @@ export class ChatPage extends BaseElement {
   }
 
   #editLast(): void {
-    const questions = this.querySelectorAll<QuestionElement>("an-question");
-    questions[questions.length - 1]?.edit();
+    this.#questions.at(-1)?.edit();
   }
 }
 

@@ -8,7 +8,9 @@ export const chatStrings = defineStrings(
     lead: "Type, speak, or attach files. Get written and spoken answers.",
     settings: "Settings",
     newChat: "New chat",
-    newChatAsk: "This browser does not keep chats. Delete this one and start a new one?",
+    newChatAsk: "This browser has not kept this chat. Delete it and start a new one?",
+    notKept: "This browser cannot keep the chat",
+    notKeptRemedy: "Its storage may be full. Save the chat before you leave this page.",
 
     empty: "How can I help?",
     emptyHint: "Type or record a question, drop a file anywhere on this page, or paste an image.",
@@ -110,7 +112,9 @@ export const chatStrings = defineStrings(
     lead: "输入文字、说话或添加文件，获得文字和语音回答。",
     settings: "设置",
     newChat: "新聊天",
-    newChatAsk: "此浏览器不保留聊天。删除此聊天并开始新的聊天？",
+    newChatAsk: "此浏览器没有保存此聊天。删除它并开始新的聊天？",
+    notKept: "此浏览器无法保存聊天",
+    notKeptRemedy: "存储空间可能已满。离开页面前请先保存聊天。",
 
     empty: "有什么可以帮您？",
     emptyHint: "输入或录制问题，把文件拖到页面任意位置，或粘贴图片。",

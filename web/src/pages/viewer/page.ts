@@ -36,26 +36,30 @@ import "./page.css";
 
 const STEP_MS = 2000;
 const LONG_STEP_MS = 10_000;
-const WRITES = "input:not([type=range]), textarea, select, [contenteditable], dialog *";
-const PRESSED = "button, a, summary, audio, video";
+const WRITES = "input:not([type=range]), textarea, select, [contenteditable]";
+/** They use the keys themselves. The timeline does not. */
+const SCROLLS = "audio, video, pre, [tabindex='0']:not(.scroller)";
+const PRESSED = "button, a, summary";
 
 /**
  * Space plays, left and right seek, up and down go to the previous and next turn. Returns true if
- * the key was used.
+ * the key was used: it scrolls the page if there is no other turn.
  */
 function handleKey(
   event: KeyboardEvent,
   replay: ReplayPlayer,
-  step: (by: -1 | 1) => void,
+  step: (by: -1 | 1) => boolean,
 ): boolean {
   const target = event.target instanceof globalThis.Element ? event.target : null;
-  if (event.ctrlKey || event.metaKey || event.altKey || target?.matches(WRITES)) return false;
+  if (event.ctrlKey || event.metaKey || event.altKey) return false;
+  if (target?.matches(WRITES) || target?.closest(SCROLLS)) return false;
+  if (document.querySelector("dialog[open]") !== null) return false;
   if (event.key === " ") return !target?.matches(PRESSED) && done(() => replay.toggle());
+  if (event.key === "ArrowUp") return step(-1);
+  if (event.key === "ArrowDown") return step(1);
   const moves: Readonly<Record<string, () => void>> = {
     ArrowLeft: () => replay.seek(replay.at.value - (event.shiftKey ? LONG_STEP_MS : STEP_MS)),
     ArrowRight: () => replay.seek(replay.at.value + (event.shiftKey ? LONG_STEP_MS : STEP_MS)),
-    ArrowUp: () => step(-1),
-    ArrowDown: () => step(1),
     Home: () => replay.seek(0),
     End: () => replay.seek(replay.lengthMs),
   };
@@ -100,6 +104,7 @@ export class RecordingView extends BaseElement {
   override disconnectedCallback(): void {
     document.removeEventListener("keydown", this.#onKey);
     this.#link?.close();
+    this.#assets.close();
     super.disconnectedCallback();
   }
 
@@ -201,8 +206,7 @@ export class RecordingView extends BaseElement {
 
   #player(meta: RecordingMeta, hasCosts: boolean): TemplateResult | typeof nothing {
     const { timeline } = this;
-    const isEmpty = timeline.lengthMs === 0 || meta.app_type === "chat";
-    if (!meta.merged_replay && isEmpty) return nothing;
+    if (!this.#hasPlayer) return nothing;
     return html`<section class="card flush player" aria-label=${playerControlsStrings().label}>
       <an-replay-media .meta=${meta} .timeline=${timeline} .replay=${this.#replay} .assets=${this.#assets}></an-replay-media>
       ${
@@ -218,6 +222,12 @@ export class RecordingView extends BaseElement {
       ></an-timeline>
       ${hasCosts ? html`<an-unit-costs .timeline=${timeline} .replay=${this.#replay}></an-unit-costs>` : nothing}
     </section>`;
+  }
+
+  get #hasPlayer(): boolean {
+    const { meta } = this.loaded;
+    const isEmpty = this.timeline.lengthMs === 0 || meta.app_type === "chat";
+    return Boolean(meta.merged_replay) || !isEmpty;
   }
 
   #transcript(playable: boolean, style = ""): TemplateResult {
@@ -263,12 +273,15 @@ export class RecordingView extends BaseElement {
     });
   }
 
-  readonly #step = (by: -1 | 1): void => {
-    const to = adjacentTurn(this.timeline, this.#replay.at.value, by);
-    if (to !== null) this.#replay.seek(to);
+  /** Returns whether there is such a turn. */
+  readonly #step = (by: -1 | 1): boolean => {
+    const atMs = this.#replay.at.value;
+    const to = adjacentTurn(this.timeline, atMs, by) ?? atMs;
+    return to !== atMs && done(() => this.#replay.seek(to));
   };
 
   readonly #onKey = (event: KeyboardEvent): void => {
+    if (!this.#hasPlayer) return;
     if (handleKey(event, this.#replay, this.#step)) event.preventDefault();
   };
 

@@ -142,6 +142,8 @@ export class ReplayMedia extends BaseElement {
   @state() private source = "";
 
   #loading: { readonly file: string; readonly assets: Assets } | null = null;
+  /** The files of `source`. */
+  #shown: Assets | null = null;
 
   readonly #frame = new PlayheadValue(
     this,
@@ -212,6 +214,14 @@ export class ReplayMedia extends BaseElement {
     return this.meta.merged_replay_video ?? replayAudio(this.meta);
   }
 
+  async #show(source: string, assets: Assets): Promise<void> {
+    const before = this.#shown;
+    this.#shown = assets;
+    this.source = source;
+    await this.updateComplete;
+    if (before !== assets) before?.close(); // it may have played until now
+  }
+
   /** A file that has to be fetched as a whole waits until the user wants to play. */
   async #load(): Promise<void> {
     const { assets } = this;
@@ -223,7 +233,7 @@ export class ReplayMedia extends BaseElement {
       if (assets.isFetched(file)) await this.replay.untilWanted();
       try {
         const source = await assets.url(file);
-        if (loading === this.#loading) this.source = source;
+        if (loading === this.#loading) await this.#show(source, assets);
         return;
       } catch (error) {
         if (loading !== this.#loading) return;

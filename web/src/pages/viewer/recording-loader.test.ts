@@ -2,7 +2,7 @@
 
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { OwnConversation } from "../../storage/conversations.ts";
-import { RecordingLoader } from "./recording-loader.ts";
+import { Assets, RecordingLoader } from "./recording-loader.ts";
 
 const stored = vi.hoisted(() => ({ title: "" }));
 
@@ -48,6 +48,16 @@ beforeEach(() => {
 afterEach(() => {
   vi.useRealTimers();
   vi.unstubAllGlobals();
+});
+
+test("the URLs of files are freed", async () => {
+  const freed = vi.spyOn(URL, "revokeObjectURL");
+  const assets = new Assets("r_1", new Map([["own-audio.wav", new Blob(["x"])]]));
+  const url = await assets.url("own-audio.wav");
+  assets.close();
+  await vi.advanceTimersByTimeAsync(0);
+  expect(freed.mock.calls.map(([one]) => one)).toEqual([url]);
+  expect(await assets.url("own-audio.wav")).not.toBe(url);
 });
 
 test.each(["ready", "gone"] as const)(

@@ -182,6 +182,13 @@ export class Assets {
     return body ?? new Blob([]).stream();
   }
 
+  /** Frees the memory of the files. Call it when no element shows them. */
+  close(): void {
+    for (const url of this.#urls.values()) url.then(URL.revokeObjectURL, () => undefined);
+    this.#urls.clear();
+    this.#shown.clear();
+  }
+
   #url(file: string): Promise<string> {
     return remembered(this.#urls, file, async () => URL.createObjectURL(await this.#blob(file)));
   }
