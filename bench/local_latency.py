@@ -16,6 +16,7 @@ import math
 import random
 import statistics
 import time
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -82,10 +83,15 @@ class Clock:
             clock.marks = [clock.unit, clock.now()]
             start(self, pool)
 
-        def speak(self: Speaker, clause: Clause, costs: StageCosts) -> SpokenClause:
+        def speak(
+            self: Speaker,
+            clause: Clause,
+            costs: StageCosts,
+            cancelled: Callable[[], bool] = lambda: False,
+        ) -> SpokenClause:
             if len(clock.marks) == 2:
                 clock.marks.append(clock.now())
-            said = spoken(self, clause, costs)
+            said = spoken(self, clause, costs, cancelled)
             if len(clock.marks) == 3:
                 clock.marks.append(clock.now())
             return said
