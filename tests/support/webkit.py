@@ -67,6 +67,33 @@ for (const level of ["warn", "error"]) {
 }
 """
 
+_EARS = """
+window.ears = new Map();
+const connect = AudioNode.prototype.connect;
+AudioNode.prototype.connect = function (target, ...places) {
+  if (target instanceof AudioDestinationNode) {
+    if (!ears.has(target)) ears.set(target, new AnalyserNode(this.context, { fftSize: 32768 }));
+    connect.call(this, ears.get(target));
+  }
+  return connect.call(this, target, ...places);
+};
+"""
+"""Hear what the page gives to the loudspeaker. They remember more than a second at 24 kHz."""
+
+_HEARD = """
+const audibleS = (ear) => {
+  const samples = new Float32Array(ear.fftSize), size = Math.round(ear.context.sampleRate / 50);
+  ear.getFloatTimeDomainData(samples);
+  let blocks = 0;
+  for (let at = 0; at + size <= samples.length; at += size) {
+    const energy = samples.subarray(at, at + size).reduce((sum, value) => sum + value * value, 0);
+    if (energy / size > 10 ** -4.5) blocks += 1;
+  }
+  return blocks * 0.02;
+};
+return Math.max(0, ...[...ears.values()].map(audibleS));
+"""
+
 _ERRORS = """
 const files = performance.getEntriesByType("resource").filter((one) => one.responseStatus >= 400);
 const messages = [...everything()].filter((one) => one.matches("an-toasts .danger"));
@@ -156,7 +183,7 @@ class WebKit:
             text = "Object.entries(values[0]).forEach(([name, value]) => localStorage.setItem(name, value))"
             await self.run(text, stored)
         await self._load(url)
-        await self.run(CHEAP_PAINTING + _HELPERS + SCRIPT)
+        await self.run(CHEAP_PAINTING + _HELPERS + _EARS + SCRIPT)
 
     async def _load(self, url: str) -> None:
         await self._command("POST", f"{self._session}/url", {"url": url})
@@ -218,6 +245,21 @@ class WebKit:
 
         await until(is_open)
         await self.run("await speak(values[0], values[1])", encoded(speech), INPUT_RATE)
+
+    async def plays_sound(self) -> bool:
+        """Whether the page has just given sound to the loudspeaker.
+
+        A recording of the loudspeaker does not show it: when a busy machine stops WebKitGTK for some tenths of
+        a second, GStreamer drops all that an AudioContext plays from then on, because it comes too late.
+        """
+        return await self._heard_s() > 0.3
+
+    async def is_silent(self) -> bool:
+        return await self._heard_s() == 0.0
+
+    async def _heard_s(self) -> float:
+        """The seconds with sound among the last."""
+        return float(await self.run(_HEARD))
 
     async def page_errors(self) -> list[str]:
         """Warnings and errors since the page was loaded, files that it could not load, and errors on it."""
