@@ -17,6 +17,7 @@ from antiphon.recorder_service.folder import RecordingFolder
 from antiphon.recorder_service.journal.state import SessionEnding
 from antiphon.recorder_service.metrics import RecorderMetrics
 from antiphon.recorder_service.replay.merge import MergeQueue, merge
+from antiphon.recorder_service.replay.mix import read_seconds
 from antiphon.shared_schemas.audio import PEAKS_PER_S, Samples, WaveformPeaks, to_pcm16
 from antiphon.shared_schemas.config import TurnsConfig
 from antiphon.shared_schemas.entries import (
@@ -276,6 +277,19 @@ def test_the_opus_file_has_the_sound_of_the_replay(tmp_path: Path) -> None:
     for side, hz in enumerate((300, 700)):
         heard = np.abs(np.fft.rfft(decoded[:, side]))
         assert heard.argmax() * OUT / len(decoded) == pytest.approx(hz, abs=1)
+
+
+def test_libopus_gets_no_digital_silence(tmp_path: Path) -> None:
+    """A second of it takes ten times as long as a second of sound."""
+    silent, loud = np.zeros(OUT + 100, np.int16), to_pcm16(noise(5, 1.1, OUT))[: OUT + 100]
+    path = tmp_path / "replay.wav"
+    soundfile.write(path, np.stack([silent, loud], axis=1), OUT, subtype="PCM_16")
+    frames = [frame.to_ndarray() for frame in read_seconds(path, without_zeros=True)]
+    read = np.concatenate(frames, axis=1).reshape(-1, 2)
+    assert (read[:, 0] == 1).all()
+    changes = read[:, 1].astype(int) - loud
+    assert (read[:, 1] != 0).all()
+    assert set(changes.tolist()) == {0, 1}
 
 
 def test_without_opus_the_replay_has_its_peaks(tmp_path: Path) -> None:
