@@ -3,7 +3,6 @@ import { customElement, property, query } from "lit/decorators.js";
 import uPlot from "uplot";
 import { formatDuration, formatNumber } from "../i18n/language.ts";
 import { BaseElement, type ChangedProperties } from "../ui/base-element.ts";
-import { sizeObserver } from "../ui/size-observer.ts";
 import type { UnitSeries } from "./call-log.ts";
 import type { metricsStrings } from "./metrics-strings.ts";
 import "uplot/dist/uPlot.min.css";
@@ -23,7 +22,7 @@ const AXIS = 52;
 @customElement("an-line-chart")
 export class LineChart extends BaseElement {
   #plot: uPlot | null = null;
-  readonly #watch = sizeObserver(() => this.#fit());
+  readonly #watch = new ResizeObserver(() => this.#fit());
 
   @property() label = "";
   @property({ attribute: false }) time: readonly number[] = [];

@@ -37,7 +37,6 @@ import { ChatKeeper, keepDraft, keptDraft } from "../../storage/kept-chat.ts";
 import { BaseElement, LeaveGuard } from "../../ui/base-element.ts";
 import { icon } from "../../ui/icon.ts";
 import { sidePanel, sidePanelButton } from "../../ui/side-panel.ts";
-import { sizeObserver } from "../../ui/size-observer.ts";
 import { toast } from "../../ui/toasts.ts";
 import { AnswerSpeaker, answerProblemOf, type Remedy } from "./answer.ts";
 import type { Composer, QuestionElement } from "./composer.ts";
@@ -57,7 +56,7 @@ class AutoScroll implements ReactiveController {
   readonly #host: ReactiveControllerHost;
   readonly #hasMessages: () => boolean;
   /** Watches for growth of the page, also by images that load late. */
-  readonly #growth = sizeObserver(() => this.#grown());
+  readonly #growth = new ResizeObserver(() => this.#grown());
   #height = 0;
   #top = 0;
   /** Whether the user has scrolled up. */

@@ -38,7 +38,6 @@ import { loudnessShare } from "../../ui/controls.ts";
 import { dialog } from "../../ui/dialog.ts";
 import { icon } from "../../ui/icon.ts";
 import { sidePanel, sidePanelButton } from "../../ui/side-panel.ts";
-import { sizeObserver } from "../../ui/size-observer.ts";
 import { halfDuplexPanel, halfDuplexSettings } from "./panel.ts";
 import { SessionController } from "./session-controller.ts";
 import { halfDuplexStrings } from "./strings.ts";
@@ -284,7 +283,7 @@ export class HalfDuplexPage extends BaseElement {
     this.#show(levels),
   );
   /** Shows the newest turn, also when a part of it appears late or the window changes. */
-  readonly #growth = sizeObserver(() => {
+  readonly #growth = new ResizeObserver(() => {
     if (this.list.childElementCount > 0) this.turns.scrollTo({ top: this.turns.scrollHeight });
   });
 

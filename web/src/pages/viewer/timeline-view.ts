@@ -8,7 +8,6 @@ import { Store } from "../../state/store.ts";
 import { BaseElement } from "../../ui/base-element.ts";
 import { icon } from "../../ui/icon.ts";
 import { inactive } from "../../ui/inactive.ts";
-import { sizeObserver } from "../../ui/size-observer.ts";
 import {
   costShapes,
   eventShapes,
@@ -34,8 +33,8 @@ export interface VisiblePart {
 @customElement("an-overview")
 export class Overview extends BaseElement {
   #unsubscribes: (() => void)[] = [];
-  #sizes = sizeObserver(({ contentRect }) => {
-    this.room = contentRect.width;
+  #sizes = new ResizeObserver(([entry]) => {
+    this.room = entry?.contentRect.width ?? 0;
   });
 
   @property({ attribute: false }) replay!: ReplayPlayer;
@@ -120,8 +119,8 @@ export class TimelineView extends BaseElement {
   #unsubscribe: () => void = () => undefined;
   #paths: readonly string[] = [];
   readonly #visible = new Store<VisiblePart>({ from: 0, until: 1 });
-  #sizes = sizeObserver(({ contentRect }) => {
-    this.room = contentRect.width;
+  #sizes = new ResizeObserver(([entry]) => {
+    this.room = entry?.contentRect.width ?? 0;
   });
 
   @property({ attribute: false }) timeline!: Timeline;
