@@ -15,9 +15,9 @@ EXTRAS = server local otel test $(if $(ALL),minicpmo test-minicpmo webrtc zh)
 # The other files import torch. A program in tools imports one file of bench.
 TYPED = $(if $(ALL),,antiphon tools bench/ten_voices.py --exclude /minicpmo/)
 
-# Most tests wait for real time to pass: three files at a time keep two cores busy. tests/conftest.py puts
-# the longest files first.
-PROCESSES := 3
+# Most tests wait for real time to pass: three files at a time keep two cores busy, and four those of CI, whose
+# extended tests wait longer. tests/conftest.py puts the longest files first.
+PROCESSES = $(if $(ALL),4,3)
 SIDE_BY_SIDE = $(BIN)/pytest --numprocesses=$(PROCESSES) --dist=loadfile --no-loadscope-reorder
 
 IN_CONTAINERS = $(BIN)/pytest tests/containers -o timeout=900 -o faulthandler_timeout=0
