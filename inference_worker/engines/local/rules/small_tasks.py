@@ -52,7 +52,7 @@ def _only(found: re.Match[str], situation: Situation) -> str | None:
         return None
     numbers = situation.previous.rstrip(".").split(", ")
     odd = found["which"] == "odd"
-    return ", ".join(number for number in numbers if int(number) % 2 == odd) + "."
+    return ", ".join(number for number in numbers if (number[-1] in "13579") == odd) + "."
 
 
 def _echo(found: re.Match[str], _: Situation) -> str | None:

@@ -368,6 +368,15 @@ def test_small_talk(text: str, expected: str) -> None:
     assert re.search(expected, answer(text, NOW) or "")
 
 
+def test_numbers_that_were_counted_may_have_any_length() -> None:
+    """A client sends what was said before, and Python reads at most 4300 digits."""
+    long = "2" * 5000
+    counted = replace(NOW, said=("Count.",), previous=f"1, {long}, -3.")
+    assert answer("Only the even ones.", counted) == f"{long}."
+    assert answer("Only the odd ones.", counted) == "1, -3."
+
+
+
 @pytest.mark.parametrize("asked", ["Tell me a joke.", "Tell me a fun fact.", "Tell me a story."])
 def test_another_one_is_another_of_the_same(asked: str) -> None:
     said, heard = [asked], [answer(asked, NOW)]
