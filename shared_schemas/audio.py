@@ -63,6 +63,14 @@ def to_pcm16(samples: Samples) -> NDArray[np.int16]:
     return np.clip(scaled, -32768, 32767).astype(np.int16)
 
 
+def without_zeros(samples: NDArray[np.int16]) -> NDArray[np.int16]:
+    """Sets the lowest bit of each sample, which nobody hears.
+
+    libopus takes up to ten times as long for digital silence, which decays to denormal numbers in its filters.
+    """
+    return samples | np.int16(1)
+
+
 PEAKS_PER_S = 25
 _PEAK_SCALE = 32768
 _PEAK_LEVELS = 255

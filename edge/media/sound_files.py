@@ -9,7 +9,13 @@ from typing import Any
 import av
 from av.audio.frame import AudioFrame
 
-from antiphon.shared_schemas.audio import OUTPUT_RATE, PcmFormat, samples_from_bytes, to_pcm16
+from antiphon.shared_schemas.audio import (
+    OUTPUT_RATE,
+    PcmFormat,
+    samples_from_bytes,
+    to_pcm16,
+    without_zeros,
+)
 
 MEDIA_TYPES = {
     "mp3": "audio/mpeg",
@@ -38,6 +44,7 @@ class SoundEncoder:
     """
 
     def __init__(self, form: str) -> None:
+        self._form = form
         self._buffer = _Unseekable()
         self._is_empty = True
         self._container: Any = None
@@ -52,6 +59,8 @@ class SoundEncoder:
         """What this sound (float32 at 24 kHz) adds to the file."""
         self._is_empty = self._is_empty and not sound
         samples = to_pcm16(samples_from_bytes(sound, PcmFormat.F32))
+        if self._form == "opus":
+            samples = without_zeros(samples)
         if self._container is None:
             self._buffer.write(samples.tobytes())
         elif len(samples):

@@ -10,7 +10,7 @@ from av.packet import Packet
 from numpy.typing import NDArray
 
 from antiphon.edge.webrtc.rtp import CLOCK_RATE
-from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, without_zeros
 
 FRAME_SAMPLES = OUTPUT_RATE // 50
 """Of one frame that is sent: 20 ms."""
@@ -97,7 +97,7 @@ class OpusEncoder:
 
     def encode(self, samples: NDArray[np.int16]) -> bytes:
         """One frame as one packet."""
-        frame = AudioFrame.from_ndarray(samples[None], format="s16", layout="mono")
+        frame = AudioFrame.from_ndarray(without_zeros(samples)[None], format="s16", layout="mono")
         frame.sample_rate, frame.pts = OUTPUT_RATE, self._at
         frame.time_base = Fraction(1, OUTPUT_RATE)
         self._at += FRAME_SAMPLES

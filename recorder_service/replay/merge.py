@@ -215,7 +215,7 @@ def write_opus(folder: Path, check: StopCheck) -> None:
         stream.bit_rate = BIT_RATE
         stream.codec_context.flags |= Flags.bitexact
         stream.codec_context.options = _OPTIONS
-        for frame in read_seconds(folder / REPLAY_WAV, without_zeros=True):
+        for frame in read_seconds(folder / REPLAY_WAV, for_opus=True):
             check()
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))

@@ -18,7 +18,13 @@ from numpy.typing import NDArray
 from antiphon.recorder_service.atomic_files import atomic_file
 from antiphon.recorder_service.manifest.plan import PlacedClip, ReplayPlan
 from antiphon.recorder_service.media import HEADER_BYTES, wav_header
-from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples, to_pcm16
+from antiphon.shared_schemas.audio import (
+    INPUT_RATE,
+    OUTPUT_RATE,
+    Samples,
+    to_pcm16,
+    without_zeros,
+)
 from antiphon.shared_schemas.recording import REPLAY_WAV
 
 Pcm16 = NDArray[np.int16]
@@ -102,17 +108,15 @@ def _samples(path: Path, first: int, count: int) -> Pcm16:
     return np.frombuffer(data[: len(data) // 2 * 2], dtype="<i2").astype(np.int16, copy=False)
 
 
-def read_seconds(wav: Path, *, without_zeros: bool = False) -> Iterator[AudioFrame]:
-    """The finished replay, a second at a time, for FFmpeg's encoders.
-
-    `without_zeros` sets the lowest bit of each sample, which nobody hears. In the filters of libopus, digital
-    silence decays to denormal numbers, with which a second takes ten times as long.
-    """
+def read_seconds(wav: Path, *, for_opus: bool = False) -> Iterator[AudioFrame]:
+    """The finished replay, a second at a time, for FFmpeg's encoders."""
     start = 0
     with wav.open("rb") as file:
         file.seek(HEADER_BYTES)
         while data := file.read(4 * OUTPUT_RATE):
-            samples = np.frombuffer(data, dtype="<i2").reshape(1, -1) | np.int16(without_zeros)
+            samples = np.frombuffer(data, dtype="<i2").reshape(1, -1)
+            if for_opus:
+                samples = without_zeros(samples)
             frame = AudioFrame.from_ndarray(samples, format="s16", layout="stereo")
             frame.sample_rate, frame.pts, frame.time_base = (
                 OUTPUT_RATE,

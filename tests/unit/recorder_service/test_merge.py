@@ -284,7 +284,7 @@ def test_libopus_gets_no_digital_silence(tmp_path: Path) -> None:
     silent, loud = np.zeros(OUT + 100, np.int16), to_pcm16(noise(5, 1.1, OUT))[: OUT + 100]
     path = tmp_path / "replay.wav"
     soundfile.write(path, np.stack([silent, loud], axis=1), OUT, subtype="PCM_16")
-    frames = [frame.to_ndarray() for frame in read_seconds(path, without_zeros=True)]
+    frames = [frame.to_ndarray() for frame in read_seconds(path, for_opus=True)]
     read = np.concatenate(frames, axis=1).reshape(-1, 2)
     assert (read[:, 0] == 1).all()
     changes = read[:, 1].astype(int) - loud

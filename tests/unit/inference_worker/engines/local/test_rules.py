@@ -376,7 +376,6 @@ def test_numbers_that_were_counted_may_have_any_length() -> None:
     assert answer("Only the odd ones.", counted) == "1, -3."
 
 
-
 @pytest.mark.parametrize("asked", ["Tell me a joke.", "Tell me a fun fact.", "Tell me a story."])
 def test_another_one_is_another_of_the_same(asked: str) -> None:
     said, heard = [asked], [answer(asked, NOW)]
