@@ -55,7 +55,7 @@ export type CallSettings = Settings<typeof FIELDS>;
 export type CallValues = Values<typeof FIELDS>;
 
 export function callSettings(kind: CallKind): CallSettings {
-  return new Settings(kind === "omni" ? "omni" : "audio_duplex", 1, FIELDS);
+  return new Settings(kind === "omni" ? "omni" : "audio_duplex", 1, FIELDS, "preset");
 }
 
 /** The fields of the `prepare` message, without the greeting. */

@@ -61,7 +61,7 @@ beforeEach(() => {
 let clonesVoices = true;
 
 function open(): Instructions {
-  const settings = new Settings("test", 1, INSTRUCTION_FIELDS);
+  const settings = new Settings("test", 1, INSTRUCTION_FIELDS, "preset");
   return new Instructions("half_duplex_audio", settings, () => clonesVoices);
 }
 

@@ -13,7 +13,7 @@ const FIELDS = {
 const INITIAL = { mirror: true, slices: 1, facing: "user", prompt: "Hello", preset: null };
 const KEY = "antiphon.settings.test";
 
-const open = (version = 1) => new Settings("test", version, FIELDS);
+const open = (version = 1) => new Settings("test", version, FIELDS, "preset");
 const keep = (values: unknown, version = 1) =>
   localStorage.setItem(KEY, JSON.stringify({ version, values }));
 

@@ -93,18 +93,23 @@ export type Values<F extends Fields> = { readonly [Name in keyof F]: F[Name]["in
  * Settings of a page, stored in this browser. Stored values are validated field by field, and an
  * invalid field gets its initial value. Raise `version` when the meaning of a field changes, which
  * discards older values.
+ *
+ * `owner` names the field that the others belong to, such as the texts of a preset: a tab keeps its
+ * own values, and replaces those that another tab has stored for another value of it.
  */
 export class Settings<F extends Fields> extends Store<Values<F>> {
   readonly #key: string;
   readonly #version: number;
   readonly #fields: F;
+  readonly #owner: (keyof F & string) | undefined;
 
-  constructor(name: string, version: number, fields: F) {
+  constructor(name: string, version: number, fields: F, owner?: keyof F & string) {
     super(read(`antiphon.settings.${name}`, version, fields));
     this.#key = `antiphon.settings.${name}`;
     this.#version = version;
     this.#fields = fields;
-    if ("preset" in fields) return;
+    this.#owner = owner;
+    if (owner) return;
     // A program without a browser has no events of its storage.
     globalThis.addEventListener?.("storage", ({ key }) => {
       if (key === this.#key) this.set({ ...this.value, ...this.#stored });
@@ -116,17 +121,14 @@ export class Settings<F extends Fields> extends Store<Values<F>> {
     return stored(this.#key, this.#version, this.#fields);
   }
 
-  /**
-   * Updates fields. Invalid values are ignored. Other fields keep what another tab has stored. The
-   * texts of a page belong to its preset: this tab keeps its own, and replaces those of another.
-   */
+  /** Updates fields. Invalid values are ignored. Other fields keep what another tab has stored. */
   update(changes: Partial<Values<F>>): void {
     const changed = checked(this.#fields, changes);
     const others = this.#stored;
-    const hasPreset = "preset" in this.#fields;
-    const isOther = hasPreset && others["preset"] !== this.value["preset"];
+    const owner = this.#owner;
+    const isOther = owner && others[owner] !== this.value[owner];
     const values = { ...this.value, ...(isOther ? {} : others), ...changed };
-    this.set(hasPreset ? { ...this.value, ...changed } : values);
+    this.set(owner ? { ...this.value, ...changed } : values);
     localValues.set(this.#key, JSON.stringify({ version: this.#version, values }));
   }
 

@@ -13,17 +13,22 @@ import { choice, flag, range, Settings } from "../../state/store.ts";
 import { select, slider, toggle } from "../../ui/controls.ts";
 import { chatStrings } from "./strings.ts";
 
-export const chatSettings = new Settings("turnbased", 1, {
-  ...INSTRUCTION_FIELDS,
-  spoken: flag(true),
-  maxTokens: range(512, 16, 2048),
-  temperature: range(0.7, 0, 1.5),
-  lengthPenalty: range(1.1, 0.5, 2),
-  thinking: flag(false),
-  detail: choice("auto", ["auto", "low", "medium", "high"]),
-  videoSound: flag(true),
-  record: flag(true),
-});
+export const chatSettings = new Settings(
+  "turnbased",
+  1,
+  {
+    ...INSTRUCTION_FIELDS,
+    spoken: flag(true),
+    maxTokens: range(512, 16, 2048),
+    temperature: range(0.7, 0, 1.5),
+    lengthPenalty: range(1.1, 0.5, 2),
+    thinking: flag(false),
+    detail: choice("auto", ["auto", "low", "medium", "high"]),
+    videoSound: flag(true),
+    record: flag(true),
+  },
+  "preset",
+);
 
 export type ChatChoices = typeof chatSettings.value;
 export type Detail = ChatChoices["detail"];

@@ -14,19 +14,24 @@ import { slider, toggle } from "../../ui/controls.ts";
 import { halfDuplexStrings } from "./strings.ts";
 
 /** Durations are in ms unless the name says otherwise. */
-export const halfDuplexSettings = new Settings("half-duplex", 1, {
-  ...INSTRUCTION_FIELDS,
-  threshold: range(0.8, 0.05, 0.95),
-  minSpeechMs: range(128, 0, 1000),
-  minSilenceMs: range(800, 200, 3000),
-  padMs: range(100, 0, 500),
-  maxTokens: range(256, 16, 1024),
-  temperature: range(0.7, 0, 1.5),
-  lengthPenalty: range(1.1, 0.5, 2),
-  spoken: flag(true),
-  timeoutS: range(180, 30, 600),
-  record: flag(true),
-});
+export const halfDuplexSettings = new Settings(
+  "half-duplex",
+  1,
+  {
+    ...INSTRUCTION_FIELDS,
+    threshold: range(0.8, 0.05, 0.95),
+    minSpeechMs: range(128, 0, 1000),
+    minSilenceMs: range(800, 200, 3000),
+    padMs: range(100, 0, 500),
+    maxTokens: range(256, 16, 1024),
+    temperature: range(0.7, 0, 1.5),
+    lengthPenalty: range(1.1, 0.5, 2),
+    spoken: flag(true),
+    timeoutS: range(180, 30, 600),
+    record: flag(true),
+  },
+  "preset",
+);
 
 export type HalfDuplexChoices = typeof halfDuplexSettings.value;
 
