@@ -177,8 +177,7 @@ class EmbeddedRedis:
 
     @property
     def url(self) -> str:
-        """It names the user without a password, who may log in with any: that of `redis_password_file` too."""
-        return f"unix://default@{quote(str(self.socket_path))}?db=0"
+        return f"unix://{quote(str(self.socket_path))}?db=0"
 
     @property
     def pid(self) -> int | None:

@@ -157,16 +157,6 @@ async def test_no_other_user_of_the_machine_reaches_it(open_folder: Path) -> Non
             assert not can_reach(str(redis.socket_path), uid=65534)
 
 
-async def test_the_password_of_another_redis_does_not_matter(tmp_path: Path) -> None:
-    """As with a variable for all commands of a user."""
-    password = tmp_path / "password"
-    password.write_text("of another Redis")
-    with EmbeddedRedis(tmp_path / "redis") as redis:
-        settings = BrokerSettings(redis_url=redis.url, redis_password_file=password)
-        async with open_broker(settings) as broker:
-            assert await broker.sessions.get("adx_1") is None
-
-
 def test_an_existing_folder_that_others_can_read_gets_no_socket(tmp_path: Path) -> None:
     folder = tmp_path / "redis"
     folder.mkdir()
