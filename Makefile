@@ -15,18 +15,18 @@ EXTRAS = server local otel test $(if $(ALL),minicpmo test-minicpmo webrtc zh)
 # The other files import torch. A program in tools imports one file of bench.
 TYPED = $(if $(ALL),,antiphon tools bench/ten_voices.py --exclude /minicpmo/)
 
-# Most tests wait for real time to pass: three files at a time keep two cores busy, and four those of CI, whose
-# extended tests wait longer. tests/conftest.py puts the longest files first.
-PROCESSES = $(if $(ALL),4,3)
+# Most tests wait for real time to pass: three files at a time keep two cores busy. tests/conftest.py puts
+# the longest files first.
+PROCESSES := 3
 SIDE_BY_SIDE = $(BIN)/pytest --numprocesses=$(PROCESSES) --dist=loadfile --no-loadscope-reorder
 
 IN_CONTAINERS = $(BIN)/pytest tests/containers -o timeout=900 -o faulthandler_timeout=0
 
-# The tests in containers mostly wait. They end before the browsers start: Chromium aborts loads when a network
-# interface appears or disappears.
+# The tests in containers mostly wait, so a fourth file runs. They end before the browsers start: Chromium aborts
+# loads when a network interface appears or disappears.
 define BESIDE_CONTAINERS
 mkdir -p build; $(IN_CONTAINERS) > build/containers.log 2>&1 & containers=$$!; \
-$(SIDE_BY_SIDE) tests/unit tests/redis; status=$$?; \
+$(SIDE_BY_SIDE) --numprocesses=4 tests/unit tests/redis; status=$$?; \
 wait $$containers || status=$$?; cat build/containers.log; exit $$status
 endef
 
