@@ -1,5 +1,6 @@
 """Sound files of all kinds as questions of programs and of the command line, as voices, and in messages."""
 
+import io
 import os
 import re
 import shutil
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import av
 import numpy as np
 import pybase64
 import pytest
@@ -25,7 +27,7 @@ from antiphon.edge.media.decode import read_audio
 from antiphon.edge.media.sound_files import encode_sound
 from antiphon.edge.media.sound_process import read_sound_file
 from antiphon.edge.media.voices import read_voice
-from antiphon.shared_schemas.audio import INPUT_RATE, Samples
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples, float_bytes
 from antiphon.shared_schemas.errors import InvalidInput
 from antiphon.shared_schemas.file_kinds import file_kind
 from antiphon.shared_schemas.wire import MediaBytes
@@ -204,3 +206,14 @@ def test_samples_are_no_file() -> None:
 def test_a_text_without_words_becomes_a_file_that_plays(form: str) -> None:
     samples = read_sound_file(encode_sound(form, b""), "file", 60)
     assert 0.05 < len(samples) / (2 * INPUT_RATE) < 0.3
+
+
+def test_digital_silence_is_encoded_to_opus_as_the_faintest_sound() -> None:
+    """libopus takes ten times as long for zeros."""
+
+    def packets(sample: float) -> list[bytes]:
+        file = encode_sound("opus", float_bytes(np.full(OUTPUT_RATE, sample, np.float32)))
+        with av.open(io.BytesIO(file)) as container:
+            return [bytes(packet) for packet in container.demux()]
+
+    assert packets(0.0) == packets(1 / 32767)

@@ -32,6 +32,12 @@ def encoded(samples: np.ndarray) -> list[bytes]:
     return [encoder.encode(frame) for frame in frames]
 
 
+def test_digital_silence_is_encoded_as_the_faintest_sound() -> None:
+    """libopus takes three times as long for zeros."""
+    silent, faint = np.zeros(OUTPUT_RATE, np.int16), np.ones(OUTPUT_RATE, np.int16)
+    assert encoded(silent) == encoded(faint)
+
+
 def loudness(pcm: bytes) -> float:
     return float(np.abs(np.frombuffer(pcm, "<i2")).mean())
 
