@@ -198,6 +198,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         stack.recorder(recorder_settle_s=0.1)
         stack.worker("simulated", slots=8, engine_options='{"cycle_units": 4, "listen_ms": 500}')
         _files(stack, folder)
+        # The recorder creates it too, at its own time.
+        stack.data_dir.mkdir(exist_ok=True)
         with publish_stack(stack.data_dir) as publish:
             publish(StackFile(pid=os.getpid(), redis_url=stack.redis.url, edge_url=stack.ws_url))
             unfilled = Place(stack, folder, "")
