@@ -1,4 +1,8 @@
-"""A UDP relay that loses datagrams and delays the others."""
+"""A UDP relay that loses datagrams and delays the others.
+
+The delay of sound counts from its own pace. When a busy machine stops the sender, the packets come at once, and
+another delay for each of them would put them in an order that no network makes.
+"""
 
 import asyncio
 import random
@@ -8,6 +12,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
+
+_CLOCK_RATE = 48_000
+_RTP_TIMESTAMP = slice(4, 8)
+_RTCP_TYPES = range(192, 224)
 
 _CANDIDATE = re.compile(r"(a=candidate:\S+ 1 udp \d+) (\S+) (\d+) typ host\r\n")
 
@@ -21,6 +29,8 @@ class LossyRelay:
     chance: random.Random = field(default_factory=lambda: random.Random(7))
     dropped: int = 0
     _sent: Counter[str] = field(default_factory=Counter)
+    _earliest_s: dict[str, float] = field(default_factory=dict)
+    """Least difference of the arrival of sound and its timestamp."""
     _edge: tuple[str, int] = ("", 0)
     _client: tuple[Any, ...] | None = None
     _near: asyncio.DatagramTransport | None = None
@@ -40,17 +50,23 @@ class LossyRelay:
 
     def from_client(self, data: bytes, address: tuple[Any, ...]) -> None:
         self._client = address
-        self._pass("edge", lambda: self._far and self._far.sendto(data, self._edge))
+        self._pass("edge", data, lambda: self._far and self._far.sendto(data, self._edge))
 
     def from_edge(self, data: bytes) -> None:
-        self._pass("client", lambda: self._near and self._near.sendto(data, self._client))
+        self._pass("client", data, lambda: self._near and self._near.sendto(data, self._client))
 
-    def _pass(self, to: str, send: Any) -> None:
+    def _pass(self, to: str, data: bytes, send: Any) -> None:
         self._sent[to] += 1
         if self._sent[to] % self.each == 0:
             self.dropped += 1
             return
-        asyncio.get_running_loop().call_later(self.chance.uniform(0, self.jitter_s), send)
+        loop = asyncio.get_running_loop()
+        delay_s = self.chance.uniform(0, self.jitter_s)
+        if data[0] >> 6 == 2 and data[1] not in _RTCP_TYPES:
+            difference = loop.time() - int.from_bytes(data[_RTP_TIMESTAMP]) / _CLOCK_RATE
+            earliest = self._earliest_s[to] = min(self._earliest_s.get(to, difference), difference)
+            delay_s -= difference - earliest
+        loop.call_later(max(0.0, delay_s), send)
 
 
 class _Side(asyncio.DatagramProtocol):
