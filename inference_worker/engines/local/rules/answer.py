@@ -27,7 +27,7 @@ from antiphon.inference_worker.engines.local.rules.text import (
     plain,
 )
 from antiphon.inference_worker.engines.local.rules.units import answer_conversion, convert_previous
-from antiphon.inference_worker.engines.local.rules.user_facts import introduced
+from antiphon.inference_worker.engines.local.rules.user_facts import USER_ROWS, introduced
 
 _ASKS_BACK = re.compile(r"(?<![^.!]) [^.!?]+\?$")
 """The question at the end of an answer: several answers together ask one at most."""
@@ -76,7 +76,7 @@ def _answer_parts(question: str, situation: Situation) -> str | None:
 
 
 def _answer_end(question: str, situation: Situation) -> str | None:
-    """Thanks, a farewell, or what the model would answer as a person."""
+    """Thanks, a farewell, what the user told before, or what the model would answer as a person."""
     *_, last = re.split(r"(?<=[.!?])\s+", question)
     courtesy = _answer_one(plain(last), situation)
     if courtesy in (FAREWELL, WELCOME):
@@ -84,7 +84,8 @@ def _answer_end(question: str, situation: Situation) -> str | None:
     begin, _, end = question.rpartition(",")
     if not ASKS.match(plain(begin)) and _answer_one(plain(end), situation) == FAREWELL:
         return FAREWELL
-    return _answer_one(plain(last), situation, _by_last_rows)
+    of_user = _answer_one(plain(last), situation, _by_user_rows) if last != question else None
+    return of_user or _answer_one(plain(last), situation, _by_last_rows)
 
 
 _SENTENCE_END = re.compile(r"[.!?]\s")
@@ -194,6 +195,14 @@ def _answer_one(
     forms = dict.fromkeys((text, " ".join(_FILLERS.sub(" ", text).split())))
     answers = (exactly(shorter, situation) for form in forms for shorter in peeled(form))
     return next(filter(None, answers), None)
+
+
+def _by_user_rows(text: str, situation: Situation) -> str | None:
+    """What the user has said of themselves, whatever the sentences before the question are."""
+    if not ASKS.match(text):
+        return None
+    found = ((re.fullmatch(pattern, text), row) for pattern, row in USER_ROWS)
+    return next((said for match, row in found if match and (said := row(match, situation))), None)
 
 
 def _by_last_rows(text: str, situation: Situation) -> str | None:

@@ -35,6 +35,18 @@ _NO_OTHER = re.compile(
 )
 """What no question is about: "I said stop"."""
 
+_OF_THE_SAME = re.compile(
+    r"(?:(?:and|so|but|oh|wow|ok)[, ]+)*how (?:tall|high|long|big|deep|wide|far|heavy|fast|large|old)"
+    r" (?:is|are|was) (?:it|that|they)[?. ]*",
+    re.IGNORECASE,
+)
+"""After it, "And in Europe?" asks for another tallest mountain, and not how tall it is."""
+
+_IN_YEAR = re.compile(
+    r"(?:and )?(?P<words>[a-z]+ [a-z]+) (?:it )?(?:in )?(?P<year>\d{4})[?. ]*", re.IGNORECASE
+)
+"""Asks the question before of another year: "And who won in 2022?"."""
+
 _MOST_EARLIER = 20
 """Turns that a follow-up may refer to; a client may send a thousand."""
 
@@ -76,7 +88,7 @@ def whole_question(text: str, earlier: Iterable[str]) -> str:
     """
     asked, named = "", Named()
     for question in list(earlier)[-_MOST_EARLIER:]:
-        if not is_passing(question):
+        if not (is_passing(question) or (asked and _OF_THE_SAME.fullmatch(question))):
             asked = _continued(with_names(question.strip(), named), asked)
         named = named.after(question)
     return _continued(with_names(text.strip(), named), asked)
@@ -96,11 +108,13 @@ def is_passing(text: str) -> bool:
 
 
 def _continued(text: str, asked: str) -> str:
+    same = _IN_YEAR.fullmatch(text)
+    if same and asked.lower().startswith(f"{same['words'].lower()} "):
+        return re.sub(r"\b\d{4}\b", same["year"], asked)
     corrects = _CORRECTS.fullmatch(text)
     found = corrects or _CONTINUES.fullmatch(text)
-    if found is None or not asked or len((other := found["other"].strip()).split()) > _MOST_WORDS:
-        return text
-    if _NO_OTHER.fullmatch(other):
+    other = found["other"].strip() if found else ""
+    if found is None or not asked or len(other.split()) > _MOST_WORDS or _NO_OTHER.fullmatch(other):
         return text
     if _NUMBER.fullmatch(number := with_digits(other.lower())):
         other = number

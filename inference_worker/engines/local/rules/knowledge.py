@@ -29,7 +29,42 @@ def answer_knowledge(question: str, earlier: Sequence[str] = ()) -> str | None:
     asked = next((one for one in reversed(_SENTENCES.split(question)) if not is_passing(one)), "")
     said = " ".join(earlier)
     forms = (asked, *_with_topic(asked, earlier))
-    return next(filter(None, (_answered(form, said) for form in forms)), None)
+    answers = (_answered(form, said) for form in forms)
+    return next(filter(None, answers), None) or _has_said(asked, earlier)
+
+
+def _has_said(asked: str, earlier: Sequence[str]) -> str | None:
+    """The fact that has the measure or the year that is asked for: "How tall is it?", "When was that?"."""
+    wanted = next(
+        (part for question, part in _PARTS if any(map(question.fullmatch, peeled(plain(asked))))),
+        None,
+    )
+    if wanted is None or not earlier:
+        return None
+    *_, before = _SENTENCES.split(earlier[-1])
+    known = next(filter(None, map(fact, peeled(plain(before)))), None)
+    return known if known and wanted.search(known) else None
+
+
+_PARTS = (
+    (
+        re.compile(
+            r"(?:and |so )*how (?:tall|high|long|big|deep|wide|far|heavy|fast|large)(?: away)?"
+            r" (?:is|are|was|were) (?:it|that|he|she|they|those)(?: exactly| then)?"
+        ),
+        re.compile(
+            r"\d (?:square |cubic )?(?:kilo|centi|milli)?(?:met(?:re|er)s?|grams?|miles?|feet|tonnes?)\b"
+        ),
+    ),
+    (
+        re.compile(
+            r"(?:and |so )*(?:when (?:was|did|is)|(?:in )?(?:what|which) year (?:was|did))"
+            r" (?:it|that|this)(?: happen| be| built| invented| discovered)?(?: exactly)?"
+        ),
+        re.compile(r"\b\d{3,4}\b"),
+    ),
+)
+"""Questions after a fact, and what in it answers them."""
 
 
 def is_unknown(answer: str) -> bool:

@@ -79,8 +79,10 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      r"(?:is|are|am|do|does|will|can|who) .*(?:\b(?:record|stor|sav)(?:e|ing)? (?:this|me|us|our|my|it|what)\b"
      r"|\bkeep(?:ing)? (?:(?:a )?recordings?|(?:my|our|this|the) (?:\w+ )?(?:data|voice|words"
      r"|conversations?|calls?|chats?)|what|(?:an? |my )?secrets?)\b|\b(?:my|this|our|i"
-     r"|we)\b.* (?:recorded|stored|saved|private"
+     r"|we)\b.* (?:recorded|stored|saved|private|sent|shared|sold|uploaded|collected"
      r"|kept|secure|confidential|encrypted)"
+     r"|\b(?:send|share|sell|upload|collect|store)(?:s|ing)? (?:my|our|any|this)(?: \w+)? (?:data|voice|words"
+     r"|conversations?|calls?|information|recordings?)\b"
      r"|\brecording$|\bspy|\blistening to (?:me|us|our|my) ).*"
      r"|(?:who|(?:is|does|do|can|could|are) (?:(?:any|some)(?:body|one)|(?:other )?people"
      r"|humans?))\b.*\b(?:listen"
@@ -131,6 +133,12 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      r"|do all day|eat|eating|born|grow up|sleep|feel|feeling|like|love|married|sound)\b(?! (?:to|for"
      r"|with|better|well|in|at|when)\b).*",
      of_itself(NO_LIFE)),
+    (r"is it (?:ever |really )?(?:ok|wrong|right|rude|moral|immoral|ethical|unethical|fair|unfair|a sin|bad"
+     r"|selfish|normal) (?:to|that|if|when) .+"
+     r"|(?:what|which|who) (?:is|was) the (?:best|greatest|worst|coolest|nicest|funniest|most (?:beautiful"
+     r"|interesting|important|famous|talented)) (?!(?:way|time|method|place|thing|treatment|medicine|remedy"
+     r"|part|selling|known)\b)[a-z]+(?: [a-z]+){0,2}(?: (?:ever|of all time|in the world|alive|in history))*",
+     of_itself("I am a program, so I have no opinion. What do you think?")),
     (r"(?:do you think (?:that )?|will |would )(?:i|he|she|we|my \w+) [a-z].*|should i [a-z].*"
      r"|what (?:should|shall|can|do) i (?:do|say)(?: now| then| next| about (?:it|this|that|him|her|them))?",
      fixed("I cannot know that, and I cannot decide it for you. What do you think yourself?")),

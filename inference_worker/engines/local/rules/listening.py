@@ -7,6 +7,7 @@ whom to call, rather once too often.
 import re
 
 from antiphon.inference_worker.engines.local.rules.situation import Situation
+from antiphon.inference_worker.engines.local.rules.small_talk import CONDOLENCE
 from antiphon.inference_worker.engines.local.rules.table import CRISIS
 from antiphon.inference_worker.engines.local.rules.text import ASKS, peeled, plain
 
@@ -21,6 +22,11 @@ _TO_WHAT_WAS = (
     "I see. Tell me more about it.",
 )
 _TO_WISHES = "I see. How can I help you with that?"
+_TO_GRIEF = (
+    "That must be hard. I am listening.",
+    "I understand that this hurts. Tell me more, if you like.",
+    "It is all right to be sad. I am here.",
+)
 REACTIONS = frozenset((*_TO_WHAT_IS, *_TO_WHAT_WAS, _TO_WISHES))
 
 DANGER = "That sounds serious. If anybody is in danger, call the emergency number now. I am only a program."
@@ -69,28 +75,31 @@ _LEAST_WORDS = 4
 
 def listen(question: str, situation: Situation) -> str | None:
     """The reaction to statements about the user's life; None for everything else."""
-    if "?" in question or not situation.small_talk:
-        return None
     text = plain(question)
-    if not text:
+    if not text or "?" in question or not situation.small_talk:
         return None
     serious = ((_DESPAIRS, CRISIS), (_IS_IN_DANGER, DANGER), (_IS_ILL, _SORRY))
     for pattern, reaction in serious if not ASKS.match(text) else ():
         if pattern.fullmatch(text):
             return reaction
-    if situation.persona:
-        return None
-    if re.match(r"(?:no|nope|sorry)\b", text):
+    if situation.persona or re.match(r"(?:no|nope|sorry)\b", text):
         return None
     *_, text = peeled(text)
-    if len(text.split()) < _LEAST_WORDS or ASKS.match(text) or not _STATES.fullmatch(text):
+    if ASKS.match(text) or not _STATES.fullmatch(text) or _FOR_THE_MODEL.fullmatch(text):
         return None
+    grieves = situation.previous.startswith(CONDOLENCE) or situation.previous in _TO_GRIEF
+    if grieves and not _WISHES.fullmatch(text):
+        return _one_of(_TO_GRIEF, situation)
     goes_on = situation.previous in REACTIONS
-    if _FOR_THE_MODEL.fullmatch(text) or not (_PERSONAL.search(text) or goes_on):
+    if len(text.split()) < _LEAST_WORDS or not (_PERSONAL.search(text) or goes_on):
         return None
     if _WISHES.fullmatch(text) and not goes_on:
         return _TO_WISHES
-    reactions = _TO_WHAT_WAS if _PAST.search(text) else _TO_WHAT_IS
+    return _one_of(_TO_WHAT_WAS if _PAST.search(text) else _TO_WHAT_IS, situation)
+
+
+def _one_of(reactions: tuple[str, ...], situation: Situation) -> str:
+    """Another one than the last."""
     return next(
         one
         for turn in range(len(reactions))

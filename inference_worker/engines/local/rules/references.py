@@ -26,7 +26,9 @@ _WEEKDAY = re.compile(
     re.IGNORECASE,
 )
 _FROM_NOW = re.compile(r"\bhow long is (?:that|it) from now\b", re.IGNORECASE)
-_THERE = re.compile(r"(?P<before>\b(?:time|hour|weather)\b[^.?!]*?) there\b", re.IGNORECASE)
+_THERE = re.compile(
+    r"(?P<before>\b(?:time|hour|weather)\b[^.?!]*?)(?: over)? there\b", re.IGNORECASE
+)
 
 
 class Named(NamedTuple):

@@ -109,6 +109,7 @@ def _no(_: re.Match[str], situation: Situation) -> str | None:
 
 
 _SORRY = "I am sorry to hear that."
+CONDOLENCE = "I am very sorry about your"
 
 
 def _rows(answer: Answer | str, *patterns: str) -> list[tuple[str, Answer]]:
@@ -199,7 +200,7 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
     *_rows("Then have a glass of water. I can wait.", rf"{_I_AM}thirsty{_WHEN}"),
     # What happened to the user
     *_rows(
-        "I am very sorry about your {who}. Do you want to tell me about your {who}?",
+        f"{CONDOLENCE} {{who}}. Do you want to tell me about your {{who}}?",
         rf"(?:(?:my|our) )?(?P<who>{_KIN}) (?:has |just |recently )*(?:died|passed away|is dead){_WHEN}",
     ),
     *_rows(
@@ -375,14 +376,18 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
         r"what (?:took|takes|is taking) (?:you )?so long",
     ),
     *_rows(
-        "I can only play a quiz or riddles. Say: quiz me, or: tell me a riddle.",
+        "I can only play a quiz, riddles, and rock, paper, scissors. Say: quiz me, or: tell me a riddle.",
         r"(?:let us|(?:can|could|shall) (?:we|you)|(?:do|would) you (?:want|like) to|i want to)"
         r" play(?! (?:the|football|tennis|basketball|soccer|golf)\b)(?! (?:me )?some\b(?! game))"
-        r"(?!.*\b(?:quiz|music|songs?|riddles?|role|part)\b) [a-z0-9' -]+",
+        r"(?!.*\b(?:quiz|music|songs?|riddles?|role|part|scissors)\b) [a-z0-9' -]+",
         r"(?:do you know |tell me )?(?:an?|any|some|another) (?:good |nice |fun )?games?",
         r"what games (?:do|can) (?:you|we) (?:know|play)",
-        r"(?:rock paper scissors|tic[ -]tac[ -]toe|truth or dare|simon says|hangman"
+        r"(?:tic[ -]tac[ -]toe|truth or dare|simon says|hangman"
         r"|20 questions)(?: .*)?|marco",
+    ),
+    *_rows(
+        "It is hard to miss somebody. I am listening.",
+        rf"i (?:really |still )?miss (?:him|her|them|my {_KIN}|my {_KIN}s|home){_WHEN}",
     ),
     *_rows("I am not good at rhymes. Ask me for a joke or a story.", r".+ rhymes? with .+"),
     *_rows(

@@ -25,18 +25,33 @@ def _letters(found: re.Match[str], situation: Situation) -> str:
 
 
 _MOST_COUNTED = 30
+_MOST_STEP = 1000
+_GROUPS = {"twos": "2", "threes": "3", "fours": "4", "fives": "5", "tens": "10", "hundreds": "100"}
 
 
 def _count(found: re.Match[str], _: Situation) -> str | None:
     down = "back" in found[0] or "down" in found[0]
-    first = int(found["first"] or (10 if down and int(found["last"] or 1) < 2 else 1))
-    last = int(found["last"] or (1 if down else first + 9))
+    by = found["step"] or found["step_after"] or "1"
+    step = int(_GROUPS.get(by, by))
+    if not 0 < step <= _MOST_STEP:
+        return None
+    first = int(found["first"] or (10 if down and int(found["last"] or 1) < 2 else step))
+    last = int(found["last"] or (1 if down else first + 9 * step))
     if down:
         first, last = max(first, last), min(first, last)
-    if abs(first - last) >= _MOST_COUNTED:
+    if abs(first - last) // step >= _MOST_COUNTED:
         return f"I count up to {_MOST_COUNTED} numbers at once. Please ask for fewer."
-    step = 1 if last >= first else -1
-    return ", ".join(str(number) for number in range(first, last + step, step)) + "."
+    towards = 1 if last >= first else -1
+    numbers = range(first, last + towards, step * towards)
+    return ", ".join(map(str, numbers)) + "."
+
+
+def _letter_beside(found: re.Match[str], _: Situation) -> str:
+    letter = found["letter"].upper()
+    other = chr(ord(letter) + (1 if found["side"] == "after" else -1))
+    if not other.isalpha():
+        return f"{letter} is the {'last' if letter == 'Z' else 'first'} letter of the alphabet."
+    return f"{other} comes {found['side']} {letter}."
 
 
 def _backwards(_: re.Match[str], situation: Situation) -> str | None:
@@ -94,13 +109,36 @@ def _coin(_: re.Match[str], situation: Situation) -> str:
     return f"It is {'heads' if situation.now.microsecond % 2 else 'tails'}."
 
 
-def _die(_: re.Match[str], situation: Situation) -> str:
-    return f"I rolled a {situation.now.microsecond % 6 + 1}."
+_MOST_DICE = 6
+
+
+def _dice(found: re.Match[str], situation: Situation) -> str:
+    count = int(found["count"] or 1)
+    if not 0 < count <= _MOST_DICE:
+        return f"I roll up to {_MOST_DICE} dice at once. Please ask for fewer."
+    *first, last = (f"a {situation.now.microsecond // 6**die % 6 + 1}" for die in range(count))
+    return f"I rolled {', '.join(first)} and {last}." if first else f"I rolled {last}."
+
+
+_HANDS = ("rock", "scissors", "paper")
+"""Each wins against the next."""
+
+_ASKS_HAND = "Rock, paper or scissors?"
+
+
+def _hand(found: re.Match[str], situation: Situation) -> str | None:
+    """The answer to the user's hand in the game."""
+    if not situation.previous.endswith(_ASKS_HAND):
+        return None
+    mine = situation.now.microsecond % len(_HANDS)
+    ahead = (mine - _HANDS.index(found["hand"])) % len(_HANDS)
+    result = ("that is a draw", "you win", "I win")[ahead]
+    return f"I have {_HANDS[mine]}, so {result}. Again? {_ASKS_HAND}"
 
 
 _CHANCE: tuple[tuple[str, Answer], ...] = (
     (rf"{PLEASE}(?:flip|toss|throw) a coin|heads or tails", _coin),
-    (rf"{PLEASE}(?:roll|throw) (?:a|the) (?:dice|die)", _die),
+    (rf"{PLEASE}(?:roll|throw) (?:an?|the|some|(?P<count>\d{{1,3}})) (?:dice|die)", _dice),
     (rf"{PLEASE}(?:(?:pick|choose|think of|give|tell|say|guess)(?: me)? )?(?:a|any)(?: random)? number"
      r"(?: (?:between|from) (?P<low>\d{1,9}) (?:and |to )?(?P<high>\d{1,9}))?", _number),
 )  # fmt: skip
@@ -118,6 +156,10 @@ def _by_chance_again(_: re.Match[str], situation: Situation) -> str | None:
     return None
 
 
+_STEP = rf"(?:in steps of|in|by) (?:(?P<step>\d{{1,4}}|{'|'.join(_GROUPS)}))"
+_STEP_AFTER = _STEP.replace("step>", "step_after>")
+
+
 TASK_ROWS: tuple[tuple[str, Answer], ...] = (
     *_CHANCE,
     (rf"(?:how (?:do|would|can) (?:you|i|we) (?:spell|write(?= the word\b))|how is(?= .*\bspel(?:led"
@@ -125,8 +167,13 @@ TASK_ROWS: tuple[tuple[str, Answer], ...] = (
      rf"(?: the word| out| me)* (?P<word>[a-z']+)(?: spelled| spelt)?(?: for me)?", _spell),
     (r"how many letters (?:are |does |do |is |there )*(?:in )?(?:the word )?(?P<word>[a-z]+)(?: have|"
      r" has)?", _letters),
-    (rf"{PLEASE}count(?: backwards?| down)?(?: up)?(?: from (?P<first>\d+))?(?: (?:up |down )?to "
-     rf"(?P<last>\d+))?(?: for me)?(?: backwards?)?", _count),
+    (rf"{PLEASE}count(?: backwards?| down)?(?: up)?(?: {_STEP})?(?: from (?P<first>\d+))?"
+     rf"(?: (?:up |down )?to (?P<last>\d+))?(?: {_STEP_AFTER})?(?: for me)?(?: backwards?)?", _count),
+    (rf"(?P<hand>{'|'.join(_HANDS)})", _hand),
+    (r"(?:(?:let us|(?:can|could|shall) (?:we|you)|do you want to|i want to) play |play )?rock paper"
+     r"(?: and| or)? scissors(?: .*)?", fixed(_ASKS_HAND)),
+    (r"(?:what|which)(?: letter)? (?:comes|is) (?P<side>after|before) (?:the letter )?(?P<letter>[a-z])"
+     r"(?: in the alphabet)?", _letter_beside),
     (rf"{PLEASE}(?:say|recite|tell me|sing|what is)? ?the (?:alphabet|abc)s?",
      fixed("A, B, C, D, E, F, G, H, I, J, K, L, M, N, O, P, Q, R, S, T, U, V, W, X, Y, Z.")),
     (r"(?:now |and )*(?:count )?(?:it |that )?backwards?", _backwards),

@@ -59,10 +59,26 @@ _STORIES = (
 )
 
 
+_TWISTERS = (
+    "She sells sea shells by the sea shore.",
+    "Six slippery snails slid slowly seaward.",
+    "A proper copper coffee pot.",
+    "Red lorry, yellow lorry, red lorry, yellow lorry.",
+    "How much wood would a woodchuck chuck if a woodchuck could chuck wood?",
+)
+_SAYINGS = (
+    "A journey of a thousand miles begins with a single step. Lao Tzu said that.",
+    "No act of kindness, no matter how small, is ever wasted. That is a moral of Aesop.",
+    "He who has a why to live can bear almost any how. Nietzsche wrote that.",
+    "Well begun is half done. That is a proverb.",
+    "What is worth doing is worth doing well. That is a proverb, too.",
+)
+
+
 def _another(found: re.Match[str], situation: Situation) -> str | None:
     """The user may have interrupted the last one, and said that it is enough."""
     for text in map(plain, situation.said[: -_STILL_MEANT - 1 : -1]):
-        for asked, answer in ((_FACT, _fact), (_STORY, _story), (_JOKE, another_joke)):
+        for asked, answer in _STOCK:
             if any(map(asked.fullmatch, peeled(text))):
                 return answer(found, situation)
         if not (
@@ -82,7 +98,7 @@ def _end_of_joke(_: re.Match[str], situation: Situation) -> str | None:
 
 def _not_again(found: re.Match[str], situation: Situation) -> str | None:
     """The user knows the joke, fact or story."""
-    known = situation.previous in (*FACTS, *_JOKES, *_STORIES)
+    known = situation.previous in (*FACTS, *_JOKES, *_STORIES, *_TWISTERS, *_SAYINGS)
     return _another(found, situation) if known else None
 
 
@@ -121,6 +137,17 @@ _JOKE = re.compile(
     r"make me laugh|cheer me up|(?:tell me|say) something funny"
 )
 
+_TWISTER = re.compile(
+    rf"{PLEASE}(?:(?:tell|say|give|teach|do you know)(?: me)? )?(?:a|any|some|another)"
+    r"(?: (?:good|nice|funny|hard|difficult|short))* ?(?:tongue ?)?twisters?"
+)
+_SAYING = re.compile(
+    rf"{PLEASE}(?:(?:tell|say|give|read|do you know|share)(?: me)? )?(?:a|any|some|another|the)"
+    r"(?: (?:good|nice|wise|famous|inspiring|inspirational|motivational|positive|short))* ?"
+    r"(?:quotes?|quotation|saying|proverb|words? of wisdom|inspiration|motivation)(?: of the day| for today)?"
+    r"|(?:please )?(?:inspire|motivate) me"
+)
+
 _STOPS = re.compile(
     r"\b(?:stop|enough|wait|funny|ha|nice|great|good|bad|cool|thanks|thank you|get it|understand|go on"
     r"|continue|and then)\b"
@@ -132,13 +159,18 @@ def _next(texts: tuple[str, ...], asked: re.Pattern[str]) -> Answer:
     return lambda _, situation: _next_of(texts, asked, situation)
 
 
-_fact, _story, another_joke = _next(FACTS, _FACT), _next(_STORIES, _STORY), _next(_JOKES, _JOKE)
+another_joke = _next(_JOKES, _JOKE)
+_STOCK = (
+    (_FACT, _next(FACTS, _FACT)),
+    (_STORY, _next(_STORIES, _STORY)),
+    (_JOKE, another_joke),
+    (_TWISTER, _next(_TWISTERS, _TWISTER)),
+    (_SAYING, _next(_SAYINGS, _SAYING)),
+)
 
 STOCK_ROWS: tuple[tuple[str, Answer], ...] = (
     (_ANOTHER.pattern, _another),
-    (_FACT.pattern, _fact),
-    (_STORY.pattern, _story),
-    (_JOKE.pattern, another_joke),
+    *((asked.pattern, answer) for asked, answer in _STOCK),
     (_KNOWN.pattern, _not_again),
     (r"i (?:do not|did not) (?:get|understand)(?: it| that| the joke)?|(?:can you )?explain (?:it|the joke)"
      r"|why is that funny|that is not funny", _end_of_joke),

@@ -6,6 +6,7 @@ import re
 
 from antiphon.inference_worker.engines.local.rules.follow_up import STOPPED
 from antiphon.inference_worker.engines.local.rules.knowledge import has_topic
+from antiphon.inference_worker.engines.local.rules.lists import LIST_ROWS
 from antiphon.inference_worker.engines.local.rules.manner import (
     LOUDNESS,
     PACE,
@@ -153,7 +154,8 @@ def _weather(found: re.Match[str], situation: Situation) -> str | None:
 
 _PLACE_TIME = (
     r"(?: (?:outside|today|tonight|tomorrow|now|right now|currently|this \w+|next \w+|on \w+|here|like"
-    r"|going to be|be|going|there|(?:in|for|at|around|near) [\w' -]++))*+"
+    r"|going to be|be|going|there|over (?:there|here)|where you (?:are|live)"
+    r"|(?:in|for|at|around|near) [\w' -]++))*+"
 )
 """Possessive: the last group also matches what the whole repeats, and trying all ways takes minutes."""
 
@@ -217,6 +219,7 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      fixed("Yes. What would you like to know?")),
     (r"are you (?:done|finished)(?: (?:now|yet|talking|speaking))*",
      fixed("Yes. What else would you like to know?")),
+    *LIST_ROWS,
     # The conversation itself
     *AGAIN_ROWS,
     (r"(?:sorry |pardon )?(?:can you |could you |would you |please )*(?:repeat|say)(?: that| it| what you"
@@ -435,8 +438,7 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      fixed(f"I cannot buy, book or order anything. {ONLY_TALK}")),
     (rf"{PLEASE}(?:search|google|look up|browse|look)(?: the)? ?(?:internet|web|online|google|it up|for"
      rf"|on)\b.*|{PLEASE}(?:search|google|look up) .+|{PLEASE}take a (?:picture|photo|selfie|screenshot"
-     rf"|note)\b.*|{PLEASE}(?:write (?:it|that|this) down|(?:add|put) .+ (?:to|on) (?:my|the"
-     rf"|our) (?:\w+ )?list|find (?:it |that |this )?out)(?: for me)?"
+     rf"|note)\b.*|{PLEASE}(?:write (?:it|that|this) down|find (?:it |that |this )?out)(?: for me)?"
      r"|(?:what|how|where|how much) (?:is|are) (?:left (?:in|on) )?my (?:bank|account|battery|phone|balance"
      r"|credit|wifi|signal|keys?|order|package)\b.*",
      fixed(f"I have no access to the internet or to your device. {ONLY_TALK}")),

@@ -159,6 +159,17 @@ def _age_in_years(found: re.Match[str], situation: Situation) -> str:
     return f"You said that you are {age}, so you will be {int(age) + int(found['years'])}."
 
 
+def _age_of_year(found: re.Match[str], situation: Situation) -> str | None:
+    age = situation.now.year - int(found["year"])
+    if not 0 < age < _MOST_YEARS:
+        return None
+    who = "You are" if " i " in f"{found[0]} " else "That person is"
+    return f"{who} {age - 1} or {age} years old, before or after the birthday of this year."
+
+
+_MOST_YEARS = 130
+
+
 def _last_said(found: re.Match[str], situation: Situation) -> str:
     """The last question if the user asks for a question; "before that" counts from what was quoted."""
     said = situation.said
@@ -214,6 +225,9 @@ USER_ROWS: tuple[tuple[str, Answer], ...] = (
     (r"what (?:do i do|is my (?:job|profession))(?: for (?:a living|work))?|what do i work(?: as)?", _job),
     (r"(?:do you (?:know|remember) )?(?:guess )?how old (?:am i|i am)|(?:what is|guess) my age",
      _said_of(_AGE, "are", _NO_AGE)),
+    (r"how old (?:is|are|would be|am|would|will) (?:i|someone|somebody|a person|people|a (?:man|woman|child)"
+     r"|the person)(?: be)?(?: now| today)?(?: (?:if|when|who) (?:i|he|she|they) (?:was|were)| (?:who|that)"
+     r" (?:is|are|was|were))? born in (?P<year>\d{4})", _age_of_year),
     (r"how old (?:will|would) i be in (?P<years>\d{1,2}) years?", _age_in_years),
     (r"who am i|what do you know about me|do you know (?:me|who i am)",
      lambda _, situation: _fact_of("name", situation)),

@@ -161,7 +161,9 @@ ITSELF = {
     "Okay, you can talk again.": "What would you like to know?",
     "Then what's the point of you?": "say what things and words mean",
     "Turn of the lights in the kitchen.": "cannot control",
-    "Add eggs to my shopping list.": "no access to the internet or to your device",
+    "Is my data sent anywhere?": "may be recorded",
+    "Do you sell my conversations?": "may be recorded",
+    "How is the weather over there?": "no access to the internet",
     "Can you call my daughter?": "cannot make calls",
     "Excuse me, dear, could you speak up a bit?": "I speak louder now.",
     "How's your day going?": "I am well, thank you.",
@@ -275,7 +277,7 @@ FOR_THE_MODEL = (
     "What is time?",
     "Give me three ideas for dinner.",
     "My name is Tom and what should I cook tonight?",
-    "Who won the world cup in 1998?",
+    "Who won the rugby world cup in 1998?",
     "What is the date of the battle of Hastings?",
     "Leonardo da Vinci painted what?",
     "La La Land is a film, no?",
@@ -322,7 +324,22 @@ SMALL_TALK = {
     "Say something funny.": r"\w",
     "What can I talk to you about?": "Tell me about your day",
     "Wish me luck.": "Good luck!",
-    "Rock, paper, scissors!": "only play a quiz",
+    "Rock, paper, scissors!": "Rock, paper or scissors?",
+    "Let's play hangman.": "only play a quiz",
+    "Is it okay to lie?": "no opinion",
+    "Who is the best football player ever?": "no opinion",
+    "I miss my grandmother.": "hard to miss somebody",
+    "Tell me a tongue twister.": "Red lorry",
+    "Give me a good quote.": "half done",
+    "Count to ten in steps of two.": "2, 4, 6, 8, 10.",
+    "Count by tens to 30.": "10, 20, 30.",
+    "Count backwards from 20 by fives.": "20, 15, 10, 5.",
+    "What comes after Z?": "Z is the last letter of the alphabet.",
+    "Which letter comes before m?": "L comes before M.",
+    "How old is somebody born in 1990?": "That person is 35 or 36 years old",
+    "How old am I if I was born in 1985?": "You are 40 or 41 years old",
+    "Which is heavier, a kilo of iron or a kilo of feathers?": "Both weigh the same",
+    "Roll nine dice.": "up to 6 dice",
     "Merry Christmas!": "the same to you",
     "Ouch!": "all right",
     "I'm so bored I could cry.": r"\w",
@@ -739,10 +756,10 @@ CONVERSATIONS = {
         "My husband died last spring.": (
             "I am very sorry about your husband. Do you want to tell me about your husband?"
         ),
-        "We were married for fifty-one years.": "I understand. How did you feel about that?",
-        "He loved to dance.": "I see. Tell me more about it.",
-        "The evenings are the hardest.": "I understand. Please go on.",
-        "I need some help.": "Thank you for telling me. What else should I know?",
+        "He was eighty.": "I understand that this hurts. Tell me more, if you like.",
+        "We were married for fifty-one years.": "It is all right to be sad. I am here.",
+        "The evenings are the hardest.": "That must be hard. I am listening.",
+        "I need some help.": "I see. How can I help you with that?",
         "No, I said fifteen.": "",
         "I don't understand that.": "",
     },
@@ -762,6 +779,42 @@ CONVERSATIONS = {
         "What about a poem?": "",
         "How cold is it in space?": "",
         "I got a new disease.": "I understand. How did you feel about that?",
+    },
+    "a list": {
+        "Add milk to my shopping list.": (
+            "It is on your list. I keep the list until this conversation ends."
+        ),
+        "And eggs.": "It is on your list.",
+        "Please put bread, butter and two apples on the list.": "It is on your list.",
+        "What's on my list?": "On your list: milk, eggs, bread, butter and two apples.",
+        "Remove the milk.": "It is off your list.",
+        "Take the pears off the list, please.": "That is not on your list.",
+        "Thanks. What's on it now?": "On your list: eggs, bread, butter and two apples.",
+        "And what is two plus two?": "2 plus 2 is 4.",
+        "And ham.": "",
+        "Delete my list.": "Your list is empty now.",
+        "Read me the shopping list.": "Your list is empty.",
+    },
+    "another place and another year": {
+        "What's the tallest mountain in Africa?": (
+            "The tallest mountain in Africa is Kilimanjaro in Tanzania, 5,895 metres high."
+        ),
+        "How tall is it?": (
+            "The tallest mountain in Africa is Kilimanjaro in Tanzania, 5,895 metres high."
+        ),
+        "And in Europe?": (
+            "The tallest mountain in Europe is Mount Elbrus in Russia, 5,642 metres high."
+        ),
+        "Who was the first man on the moon?": (
+            "Neil Armstrong was the first person on the moon, on 20 July 1969."
+        ),
+        "When was that?": "Neil Armstrong was the first person on the moon, on 20 July 1969.",
+        "Who won the World Cup in 2018?": ("France won the football World Cup of 2018, in Russia."),
+        "And who won in 2022?": "Argentina won the football World Cup of 2022, in Qatar.",
+    },
+    "a statement before a question": {
+        "My name is Oliver.": "Nice to meet you, Oliver.",
+        "Mine is green. Do you remember my name?": "You said that your name is Oliver.",
     },
     "few words": {
         "Hmm.": "Take your time.",
@@ -785,6 +838,18 @@ def test_answers_that_need_what_was_said_before(turns: dict[str, str]) -> None:
         previous = answer(text, replace(NOW, said=tuple(said), previous=previous)) or ""
         assert previous == expected
         said.append(text)
+
+
+@pytest.mark.parametrize("hand", ["Rock.", "Paper!", "Scissors"])
+def test_each_hand_wins_loses_and_draws(hand: str) -> None:
+    asked = replace(NOW, previous="Rock, paper or scissors?")
+    answers = {answer(hand, replace(asked, now=NOW.now.replace(microsecond=n))) for n in range(3)}
+    results = [re.search(r"so (.+?)\.", text or "") for text in answers]
+    assert {found[1] for found in results if found} == {"that is a draw", "you win", "I win"}
+    for mine, result in re.findall(r"have (\w+), so (you|I) win", " ".join(map(str, answers))):
+        beats = {"rock": "scissors", "scissors": "paper", "paper": "rock"}
+        yours = hand.strip(".!").lower()
+        assert (beats[yours] == mine) == (result == "you")
 
 
 @pytest.mark.parametrize("asked", ["Flip a coin.", "Roll a dice.", "Pick a number from 5 to 7."])
