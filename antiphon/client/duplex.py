@@ -22,7 +22,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Unpack
 
-from antiphon.client.errors import SessionOver
+from antiphon.client.errors import ClientError, SessionOver
 from antiphon.client.link import Link, checked_session_id, new_session_id, open_link
 from antiphon.client.options import ClientOptions, with_options
 from antiphon.client.results import Parser, Unit
@@ -62,6 +62,7 @@ class DuplexSession(Session[Queued, Unit]):
         self.prepared: Prepared | None = None
         self._chunk_ms: int | None = None
         self._turns = TurnCounter()
+        self._pauses = False
 
     @property
     def recording_id(self) -> str | None:
@@ -172,6 +173,8 @@ class DuplexSession(Session[Queued, Unit]):
         unseen = INPUT_RATE
         with suppress(SessionOver):
             async for chunk in chunks:
+                if self._pauses:
+                    continue
                 sees, unseen = unseen >= INPUT_RATE, unseen % INPUT_RATE + len(chunk)
                 await self.send_audio(chunk, frames=frames() if sees else ())
 
@@ -185,15 +188,25 @@ class DuplexSession(Session[Queued, Unit]):
         return self.events()
 
     async def pause(self, timeout_s: float | None = None) -> Paused:
-        """Pause for at most `timeout_s` (default: the server's). Send no audio until `resume`."""
+        """Pause for at most `timeout_s` (default: the server's). Send no audio until `resume`.
+
+        `converse` leaves out the sound of the pause.
+        """
         message: dict[str, Any] = {"type": "pause"}
         if timeout_s is not None:
             message["timeout"] = timeout_s
-        return await self._request(message, Paused)
+        self._pauses = True
+        try:
+            return await self._request(message, Paused)
+        except ClientError:
+            self._pauses = False
+            raise
 
     async def resume(self) -> Resumed:
         """Continue after a pause."""
-        return await self._request({"type": "resume"}, Resumed)
+        resumed = await self._request({"type": "resume"}, Resumed)
+        self._pauses = False
+        return resumed
 
     async def stop(self) -> Stopped:
         """End the session; `results` still yields the remaining units."""

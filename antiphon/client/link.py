@@ -17,6 +17,7 @@ from websockets.typing import Subprotocol
 from websockets.uri import parse_uri
 
 from antiphon.client.errors import CannotConnect, connection_error
+from antiphon.client.keepalive import Keepalive
 from antiphon.client.options import ClientOptions, check_key, check_options, with_defaults
 from antiphon.client.results import read_frame
 from antiphon.client.sound import check_samples
@@ -90,6 +91,7 @@ def is_loopback_url(address: str) -> bool:
 
 
 CLOSE_TIMEOUT_S = 2.0
+_PING_S = 20.0
 _MAX_MESSAGE = 128 * 1024 * 1024
 """An answer that is not streamed comes in one message: this has 17 minutes of sound."""
 
@@ -98,6 +100,9 @@ _RETRY_PAUSES_S = (0.1, 0.3, 0.5, 1.0)
 
 _BROKEN = frozenset({None, 1005, 1006, 1001, 1012})
 """Close codes of a broken connection and of an edge that shuts down; all others are final."""
+
+_STALLED = ("slow_consumer", "keepalive ping timeout")
+"""Reasons of an edge that heard nothing of a client. It keeps the session as after a broken connection."""
 
 _REPLACED, _EXPIRED = 4409, 4410
 _ATTEMPT_S = 4.0
@@ -119,6 +124,7 @@ class Link:
         self.socket = socket
         self.binary = socket.subprotocol == BINARY_PROTOCOL
         self._pcm = pcm if self.binary else PcmFormat.F32
+        self._keepalive = Keepalive()
         self.on_change: Callable[[bool], None] = lambda _: None
 
     def sound(self, samples: Samples, longest_s: float | None = None) -> MediaBytes:
@@ -130,8 +136,9 @@ class Link:
 
     async def frames(self) -> AsyncGenerator[str | bytes, None]:
         """Received frames until the socket closes. Raises ConnectionClosed after an abnormal close."""
-        async for frame in self.socket:
-            yield frame
+        async with self._keepalive.of(self.socket):
+            async for frame in self.socket:
+                yield frame
 
     async def send(self, message: Mapping[str, Any]) -> None:
         """Send one message; its media are `MediaBytes` sound or `bytes`. Raises ConnectionClosed."""
@@ -148,7 +155,9 @@ class Link:
         await self.socket.close()
 
     async def _send_on(self, socket: ClientConnection, message: Mapping[str, Any]) -> None:
-        await socket.send(to_frame(message) if self.binary else to_text(message))
+        frame = to_frame(message) if self.binary else to_text(message)
+        async with self._keepalive.sending(len(frame)):
+            await socket.send(frame)
 
 
 class ResumingLink(Link):
@@ -181,9 +190,10 @@ class ResumingLink(Link):
         try:
             while True:
                 with suppress(ConnectionClosed):
-                    async for frame in self.socket:
-                        if self._is_new(frame):
-                            yield frame
+                    async with self._keepalive.of(self.socket):
+                        async for frame in self.socket:
+                            if self._is_new(frame):
+                                yield frame
                 if not await self._resume():
                     return
         finally:
@@ -265,7 +275,7 @@ class ResumingLink(Link):
         if code == _REPLACED:  # perhaps by an abandoned attempt that arrived late
             abandoned, self._abandoned = self._abandoned, False
             return abandoned
-        return code in _BROKEN or self.socket.close_reason == "slow_consumer"
+        return code in _BROKEN or self.socket.close_reason in _STALLED
 
     async def _attempt(self) -> bool | None:
         """True if the session is resumed, False if it no longer exists, None to try again."""
@@ -307,20 +317,20 @@ async def open_link(url: str, path: str, how: ClientOptions, **query: str | None
     query["pcm"] = None if pcm is PcmFormat.F32 else str(pcm)
     query["transcript"] = "1" if chosen["transcript"] else None
     if not chosen["resume"]:
-        return Link(await open_socket(edge_address(url, path, **query), how), pcm)
+        return Link(await open_socket(edge_address(url, path, **query), how, pings=False), pcm)
     query["resume"] = "1"
     edges = cycle([url, *chosen["other_edges"]])
 
     async def reopen(token: str, seq: int, attempt: int) -> ClientConnection:
         resume = {**query, "resume_token": token, "seq": str(seq), "attempt": str(attempt)}
-        return await open_socket(edge_address(next(edges), path, **resume), how)
+        return await open_socket(edge_address(next(edges), path, **resume), how, pings=False)
 
-    socket = await open_socket(edge_address(url, path, **query), how)
+    socket = await open_socket(edge_address(url, path, **query), how, pings=False)
     return ResumingLink(socket, pcm, reopen, chosen["resume_for_s"])
 
 
-async def open_socket(address: str, how: ClientOptions) -> ClientConnection:
-    """Raises CannotConnect."""
+async def open_socket(address: str, how: ClientOptions, *, pings: bool = True) -> ClientConnection:
+    """Without `pings`, a `Link` sends them. Raises CannotConnect."""
     chosen = with_defaults(how)
     key, tls = chosen["api_key"], chosen["tls"]
     check_key(key)
@@ -338,6 +348,7 @@ async def open_socket(address: str, how: ClientOptions) -> ClientConnection:
             max_size=_MAX_MESSAGE,
             open_timeout=chosen["open_timeout_s"],
             close_timeout=CLOSE_TIMEOUT_S,
+            ping_interval=_PING_S if pings else None,
             proxy=proxy,
         )
     except (OSError, InvalidHandshake, InvalidURI, InvalidProxy, ImportError) as error:

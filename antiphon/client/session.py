@@ -1,6 +1,7 @@
 """The base of all client sessions: sorts received messages, sends requests, closes."""
 
 import asyncio
+import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
@@ -68,6 +69,14 @@ Item = TypeVar("Item")
 Reply = TypeVar("Reply", bound=ServerMessage)
 
 
+class _Request:
+    """A message that the server answers, and its answer."""
+
+    def __init__(self, message: Mapping[str, Any]) -> None:
+        self.message = message
+        self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+
 class Session(ABC, Generic[Place, Item]):
     """One connected session. Every call may raise ServerError or SessionOver.
 
@@ -82,9 +91,11 @@ class Session(ABC, Generic[Place, Item]):
         self._places: asyncio.Queue[Place | None] = asyncio.Queue()
         self._waits: asyncio.Queue[Place | ClientError | None] = asyncio.Queue()
         self._waiting_again = False
-        self._items: asyncio.Queue[Item | ClientError | None] = asyncio.Queue(UNREAD_ITEMS)
+        self._items: asyncio.Queue[Item | ClientError | None] = asyncio.Queue()
         self._is_read = False
-        self._replies: dict[type[ServerMessage], asyncio.Future[Any]] = {}
+        self._has_room = asyncio.Event()
+        self._requests: dict[type[ServerMessage], _Request] = {}
+        self._sent_types: set[str] = set()
         self._turn: asyncio.Future[ServerMessage] = asyncio.get_running_loop().create_future()
         self._last_error: ServerError | None = None
         self._limits: dict[str, float] = {}
@@ -183,6 +194,7 @@ class Session(ABC, Generic[Place, Item]):
             return await self._items.get()
         finally:
             self._is_read = False
+            self._has_room.set()
 
     async def close(self) -> None:
         """End the session if it still runs, and close the connection."""
@@ -208,7 +220,7 @@ class Session(ABC, Generic[Place, Item]):
             over.__cause__ = error
         else:
             over = self._close_error()
-        await self._finish(over)
+        self.finish(over)
 
     async def begin(self) -> None:
         """What the client sends before the session is used."""
@@ -228,15 +240,25 @@ class Session(ABC, Generic[Place, Item]):
         return self._link.sound(samples, self._limits.get(limit))
 
     async def _request(self, message: Mapping[str, Any], kind: type[Reply]) -> Reply:
-        """The next message of this kind; an error that arrives first counts as its answer."""
-        answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        self._replies[kind] = answer
+        """The next message of this kind; an error about the request that arrives first is raised.
+
+        The same request twice at a time is sent once, and others for the same kind of message in turn.
+        """
+        while (before := self._requests.get(kind)) is not None:
+            await asyncio.wait([before.answer])
+            if before.message == message and not before.answer.cancelled():
+                answered: Reply = before.answer.result()
+                return answered
+        request = self._requests[kind] = _Request(message)
+        self._has_room.set()  # events that nobody reads must not hold up the answer
         try:
             await self._send(message, self._link.request)
-            return await answer
+            reply: Reply = await request.answer
+            return reply
         finally:
             self._link.request_done()
-            self._replies.pop(kind, None)
+            self._requests.pop(kind, None)
+            request.answer.cancel()
 
     async def _send(
         self,
@@ -246,6 +268,7 @@ class Session(ABC, Generic[Place, Item]):
         if self._over is not None:
             raise self._over
         try:
+            self._sent_types.add(message["type"])
             await (send or self._link.send)(message)
         except ConnectionClosed:
             raise self._over or self._close_error() from None
@@ -256,7 +279,7 @@ class Session(ABC, Generic[Place, Item]):
             self._limits = message.capabilities.get("limits", {})
         if (item := self._item(message)) is not None:
             self._served_again()
-            await self._items.put(item)
+            await self._put(item)
         if isinstance(message, _PLACES):
             self._take_place(message)
         elif isinstance(message, _GRANTED):
@@ -269,8 +292,8 @@ class Session(ABC, Generic[Place, Item]):
                 self.ended_by = message.type
             elif isinstance(message, SessionClosed | SessionClosedV2):
                 self.ended_by = str(message.reason)
-            if (waiting := self._replies.get(type(message))) is not None:
-                _settle(waiting, message)
+            if (request := self._requests.get(type(message))) is not None:
+                _settle(request.answer, message)
 
     def _item(self, message: Any) -> Item | None:
         """What `events` yields for a message; None if it is no part of the conversation."""
@@ -293,19 +316,32 @@ class Session(ABC, Generic[Place, Item]):
 
     async def _take_error(self, error: ServerError) -> None:
         self._last_error = error
-        asked = [reply for reply in self._replies.values() if not reply.done()]
-        for waiting in asked:
-            _fail(waiting, error)
+        asked = [one for one in self._requests.values() if not one.answer.done()]
+        if about := re.match(r"[\w.]+(?=: )", str(error)):
+            named = [one for one in asked if one.message["type"] == about[0]]
+            asked = named if named or about[0] in self._sent_types else asked
+        for request in asked:
+            _fail(request.answer, error)
         if not asked:
-            await self._items.put(error)
+            await self._put(error)
 
-    async def _finish(self, error: ClientError) -> None:
+    async def _put(self, item: Item | ClientError) -> None:
+        """Waits while too many are unread, unless a request waits for its answer behind them."""
+        self._items.put_nowait(item)
+        while self._items.qsize() >= UNREAD_ITEMS and not self._requests:
+            self._has_room.clear()
+            await self._has_room.wait()
+
+    def finish(self, error: ClientError) -> None:
+        """End what waits for a message, once nothing is read any more. The first error counts."""
+        if self._over is not None:
+            return
         self._over = error
-        for waiting in (*self._replies.values(), self._turn):
+        for waiting in (*(one.answer for one in self._requests.values()), self._turn):
             _fail(waiting, error)
         self._places.put_nowait(None)
         self._waits.put_nowait(error)
-        await self._items.put(None)
+        self._items.put_nowait(None)
 
     def _close_error(self) -> ClientError:
         """The error that describes why the socket closed."""
@@ -399,3 +435,4 @@ async def run_session(
         await session.close()
         reader.cancel()
         await asyncio.wait([reader])
+        session.finish(SessionOver("the session has ended, because its block was left"))

@@ -74,7 +74,7 @@ class Scripted:
 
     @asynccontextmanager
     async def running(self) -> "AsyncIterator[Scripted]":
-        async with serve(self._handle, "127.0.0.1", 0, compression=None) as server:
+        async with serve(self._handle, "127.0.0.1", 0, compression=None, max_size=None) as server:
             host, port = server.sockets[0].getsockname()[:2]
             self.url = f"ws://{host}:{port}"
             yield self

@@ -46,6 +46,7 @@ from support.edge_harness import (
 )
 from support.fork_server import ForkedProcess, fork_server, run_main
 from support.ports import free_port
+from support.raw_socket import PING, TEXT, frame, raw_socket
 from support.redis_server import RedisServer
 from support.resuming_client import Resumer
 
@@ -63,6 +64,21 @@ async def test_f10_a_half_open_client_is_detected(edge: RunningEdge, broker: Bro
     """It answers no ping and never closes its side of the connection."""
     async with unresponsive_client(edge, "/ws/duplex/adx_half"):
         assert (await ended(broker, "adx_half")).reason is EndReason.CLIENT_GONE
+
+
+@pytest.mark.edge(ping_interval_s=0.1, ping_timeout_s=0.1)
+async def test_a_long_upload_is_not_taken_for_a_half_open_client(edge: RunningEdge) -> None:
+    """A client answers a ping behind what it is sending."""
+    async with raw_socket(edge.ws, "/ws/chat") as socket:
+        size = 20 * 4096
+        await socket.send(frame(TEXT, length=size))
+        for _ in range(20):
+            await asyncio.sleep(0.05)
+            await socket.send(b"x" * (size // 20))
+        while (received := await socket.frame())[0] == PING:
+            pass
+        assert received[0] == TEXT
+        assert b"valid JSON" in received[1]
 
 
 async def test_deflate_is_not_negotiated(edge: RunningEdge) -> None:

@@ -6,7 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 import pytest
 
-from antiphon.client import link
+from antiphon.client import keepalive, link
 from antiphon.client.duplex import connect_duplex
 from antiphon.client.errors import ServerError, SessionOver, UnreadableMessage
 from support.scripted_server import Scripted, Wire, speaking, talking_to
@@ -111,6 +111,77 @@ async def test_it_resumes_repeatedly_and_through_another_edge() -> None:
         "s.one",
         "s.3",
     ]
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"), [(1011, "keepalive ping timeout"), (1013, "slow_consumer")]
+)
+async def test_it_resumes_when_the_edge_heard_nothing_for_a_while(code: int, reason: str) -> None:
+    server = Server()
+
+    async def script(wire: Wire) -> None:
+        if server.count(wire) == 1:
+            await server.begin(wire)
+            await wire.socket.close(code, reason)
+            return
+        await server.resume(wire)
+        await wire.expect("stop")
+        await wire.send("stopped", session_id="s", seq=4)
+
+    async with talking_to(script, resume=True) as session, asyncio.timeout(60):
+        await session.prepare()
+        await session.stop()
+    assert len(server.queries) == 2
+
+
+async def test_a_silent_loss_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other side neither answers nor closes the connection."""
+    monkeypatch.setattr(keepalive, "_PING_S", 0.1)
+    monkeypatch.setattr(keepalive, "_PONG_S", 0.1)
+    server, resumed = Server(), asyncio.Event()
+
+    async def script(wire: Wire) -> None:
+        if server.count(wire) == 1:
+            await server.begin(wire)
+            wire.socket.transport.pause_reading()
+            await resumed.wait()
+            wire.socket.transport.abort()
+            return
+        resumed.set()
+        monkeypatch.setattr(keepalive, "_PONG_S", 60.0)
+        await server.resume(wire)
+        await wire.expect("stop")
+        await wire.send("stopped", session_id="s", seq=4)
+
+    async with talking_to(script, resume=True) as session, asyncio.timeout(60):
+        lost = asyncio.Event()
+        session.watch_connection(lambda connected: connected or lost.set())
+        await session.prepare()
+        await lost.wait()
+        await session.stop()
+    assert len(server.queries) == 2
+
+
+async def test_an_upload_is_no_silent_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its end is still in buffers when it has been sent, and the pong comes after it."""
+    monkeypatch.setattr(keepalive, "_PING_S", 0.05)
+    monkeypatch.setattr(keepalive, "_PONG_S", 0.05)
+    received = asyncio.Event()
+
+    async def script(wire: Wire) -> None:
+        await wire.begin()
+        wire.socket.transport.pause_reading()
+        await asyncio.sleep(1.0)
+        wire.socket.transport.resume_reading()
+        await wire.expect("audio_chunk")
+        received.set()
+        await wire.finish()
+
+    async with talking_to(script) as session, asyncio.timeout(60):
+        await session.prepare()
+        await session._send({"type": "audio_chunk", "audio": "x" * (4 << 20)})
+        await received.wait()
+        await session.stop()
 
 
 async def _refuse(wire: Wire, kind: str, code: str) -> None:

@@ -1,0 +1,146 @@
+"""Requests of a client session that overlap with others, with errors, with unread results and with the end."""
+
+import asyncio
+
+import numpy as np
+import pytest
+
+from antiphon.client.errors import ServerError, SessionOver
+from antiphon.client.session import UNREAD_ITEMS
+from support.scripted_server import Wire, speaking, talking_to
+
+SECOND = np.zeros(16_000, dtype=np.float32)
+
+
+async def test_two_equal_requests_share_the_answer() -> None:
+    async def script(wire: Wire) -> None:
+        await wire.begin()
+        await wire.finish()
+
+    async with asyncio.timeout(60), talking_to(script) as session:
+        await session.prepare()
+        first, second = await asyncio.gather(session.stop(), session.stop())
+        assert first == second
+
+
+async def test_other_requests_for_the_same_answer_are_sent_in_turn() -> None:
+    asked: list[float] = []
+
+    async def script(wire: Wire) -> None:
+        await wire.begin()
+        for _ in range(2):
+            asked.append((await wire.expect("pause"))["timeout"])
+            await wire.send("paused", timeout=asked[-1])
+        await wire.finish()
+
+    async with asyncio.timeout(60), talking_to(script) as session:
+        await session.prepare()
+        await asyncio.gather(session.pause(1.0), session.pause(2.0))
+        await session.stop()
+    assert asked == [1.0, 2.0]
+
+
+async def test_a_request_goes_on_when_the_same_one_is_cancelled() -> None:
+    answers = asyncio.Event()
+
+    async def script(wire: Wire) -> None:
+        await wire.begin()
+        await wire.expect("stop")
+        await answers.wait()
+        await wire.send("stopped", session_id="s")
+        await wire.next()
+
+    async with asyncio.timeout(60), talking_to(script) as session:
+        await session.prepare()
+        first = asyncio.create_task(session.stop())
+        second = asyncio.create_task(session.stop())
+        await asyncio.sleep(0)
+        first.cancel()
+        answers.set()
+        assert (await second).type == "stopped"
+
+
+async def test_an_error_about_another_message_is_no_answer_to_a_request() -> None:
+    text = "audio_chunk: not allowed while the session waits"
+
+    async def script(wire: Wire) -> None:
+        await wire.send("queue_done")
+        await wire.expect("audio_chunk")
+        await wire.expect("prepare")
+        await wire.send("error", error=text, message=text, code="not_ready")
+        await wire.send("prepared", prompt_length=12, recording_session_id="rec1")
+        await wire.finish()
+
+    async with asyncio.timeout(60), talking_to(script) as session:
+        await session.send_audio(SECOND)
+        await session.prepare()
+        assert session.recording_id == "rec1"
+        with pytest.raises(ServerError, match="audio_chunk"):
+            await anext(session.results())
+        await session.stop()
+
+
+async def test_results_that_nobody_reads_do_not_hold_up_a_request() -> None:
+    async def script(wire: Wire) -> None:
+        await wire.begin()
+        for _ in range(2 * UNREAD_ITEMS):
+            await wire.send("result", **speaking("word"))
+        await wire.finish()
+
+    async with asyncio.timeout(60), talking_to(script) as session:
+        await session.prepare()
+        await session.stop()
+        assert len([unit async for unit in session.results()]) == 2 * UNREAD_ITEMS
+
+
+async def test_readers_end_when_the_block_is_left_while_the_client_reconnects() -> None:
+    async def script(wire: Wire) -> None:
+        assert wire.socket.request is not None
+        if "resume_token" in wire.socket.request.path:
+            await wire.socket.wait_closed()  # this edge does not answer
+            return
+        await wire.send("queue_done", seq=1, resume_token="s.one")
+        wire.socket.transport.abort()
+
+    lost = asyncio.Event()
+    async with asyncio.timeout(60):
+        async with talking_to(script, resume=True) as session:
+            session.watch_connection(lambda connected: connected or lost.set())
+            results = asyncio.create_task(anext(session.results()))
+            waits = asyncio.create_task(anext(session.waits(), None))
+            await lost.wait()
+        with pytest.raises(SessionOver):
+            await results
+        assert await waits is None
+
+
+async def test_a_conversation_leaves_out_the_sound_of_a_pause() -> None:
+    wires: list[Wire] = []
+
+    async def script(wire: Wire) -> None:
+        wires.append(wire)
+        await wire.begin(chunk_ms=200)
+        while (await wire.next())["type"] == "audio_chunk":
+            await wire.send("result", is_listen=True)
+        await wire.send("paused", timeout=60.0)
+        await wire.expect("resume")
+        await wire.send("resumed")
+        await wire.expect("audio_chunk")
+        await wire.send("result", **speaking("again"))
+        await wire.finish(during_audio=True)
+
+    async with asyncio.timeout(60), talking_to(script) as session:
+        await session.prepare()
+        units = session.converse(np.zeros(64_000, np.float32))
+        assert (await anext(units)).is_listen
+        await session.pause()
+        await asyncio.sleep(0.5)
+        await session.resume()
+        async for unit in units:
+            if not unit.is_listen:
+                break
+        assert unit.text == "again"
+        await units.aclose()
+        await session.stop()
+    types = [message["type"] for message in wires[0].received]
+    assert types.index("resume") == types.index("pause") + 1
