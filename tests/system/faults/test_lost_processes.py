@@ -79,8 +79,12 @@ async def test_f3_a_long_step_of_the_engine_loses_no_lease(stack: Stack) -> None
             row = await broker.sessions.get("adx_1")
             assert row is not None
             assert (row.attempt, row.epoch) == (1, 1)
-    metrics = httpx.get(f"http://127.0.0.1:{port}/metrics").text
-    assert "antiphon_worker_deadline_misses_total 1.0" in metrics
+
+    def counted() -> bool:  # once the result has been published
+        metrics = httpx.get(f"http://127.0.0.1:{port}/metrics").text
+        return "antiphon_worker_deadline_misses_total 1.0" in metrics
+
+    await until(counted)
 
 
 async def test_f5_a_stopped_worker_hands_over_its_sessions(stack: Stack) -> None:
