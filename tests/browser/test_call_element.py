@@ -2,7 +2,7 @@
 
 import subprocess
 import threading
-from asyncio import to_thread
+from asyncio import sleep, timeout, to_thread
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +16,7 @@ from playwright.async_api import Page, expect
 from nodejs import find_node
 from support.browser_user import Browsers, Visitor, a11y_findings
 from support.page_scripts import NODE
+from support.ports import free_port
 from support.shared_stack import TALKATIVE
 from support.stack import Stack, new_stack
 from web_pages import WEB
@@ -27,6 +28,19 @@ import { AntiphonCall } from "antiphon-client/call-element";
 const client = connectChat({ base: "http://127.0.0.1:1" });
 client.on("message", (message: ChatServerMessage) => {
   if (message.type === "chunk") (message.text_delta satisfies string | null | undefined);
+});
+const parameters = { type: "object", properties: { city: { type: "string" } } };
+client.on("message", (message) => {
+  if (message.type !== "done") return;
+  client.send({
+    messages: [
+      { role: "user", content: "How is the weather in Rome?" },
+      { role: "assistant", content: null, tool_calls: message.tool_calls },
+      { role: "tool", tool_call_id: "call_1", content: "sunny, 25 °C" },
+    ],
+    tools: [{ type: "function", function: { name: "get_weather", parameters } }],
+    tts: { enabled: true, ref_audio_max_ms: 1000 },
+  });
 });
 // @ts-expect-error: there is no such message
 client.send({ type: "nonsense" });
@@ -84,6 +98,10 @@ def site(pages: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site
         stack.worker(slots=2, engine_options=TALKATIVE)
         text = PAGE.read_text().replace("http://127.0.0.1:8006", stack.http_url)
         (folder / "call.html").write_text(text)
+        keyed = free_port()
+        stack.edge(port=keyed, allowed_origins=url, api_keys="0123456789abcdef0123")
+        locked = text.replace(stack.http_url, f"http://127.0.0.1:{keyed}")
+        (folder / "locked.html").write_text(locked)
         (folder / "away.html").write_text(text.replace(stack.http_url, "http://127.0.0.1:1"))
         yield Site(folder, url, stack)
     server.shutdown()
@@ -164,4 +182,38 @@ async def test_a_server_that_is_away(caller: Visitor) -> None:
     await page.get_by_role("button", name="Call", exact=True).click()
     await expect(page.get_by_role("status")).to_contain_text("cannot be reached")
     assert all("ERR_" in error for error in caller.page_errors)
+    caller.page_errors.clear()
+
+
+def _has_ended(session: str, log: str) -> bool:
+    lines = [line for line in log.splitlines() if session in line]
+    return any("session_ended" in line or "session_dropped" in line for line in lines)
+
+
+@pytest.mark.extended
+async def test_who_leaves_the_page_keeps_no_worker(caller: Visitor, site: Site) -> None:
+    """A session that is not stopped keeps it for 15 s."""
+    page = await caller.open("/call.html")
+    async with page.expect_websocket() as opened:
+        await page.get_by_role("button", name="Call", exact=True).click()
+    await expect(page.get_by_role("status")).to_have_text("Speaking")
+    session = (await opened.value).url.split("/")[-1].split("?")[0]
+    worker = next(service for service in site.stack.services if service.name == "inference_worker")
+    await page.goto("about:blank")
+    async with timeout(8):
+        while not _has_ended(session, worker.log):
+            await sleep(0.1)
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("key", [None, "wrong-wrong-wrong-wrong"])
+async def test_a_key_that_the_server_refuses(caller: Visitor, key: str | None) -> None:
+    page = await caller.open("/locked.html")
+    call = page.locator("antiphon-call")
+    if key is not None:
+        await call.evaluate("(call, key) => call.setAttribute('key', key)", key)
+    await page.get_by_role("button", name="Call", exact=True).click()
+    await expect(page.get_by_role("status")).to_have_text("The key is not valid.")
+    refused = ("WebSocket connection to", "Failed to load resource")
+    assert all(any(text in error for text in refused) for error in caller.page_errors)
     caller.page_errors.clear()

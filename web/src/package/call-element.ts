@@ -75,7 +75,9 @@ export class AntiphonCall extends HTMLElement {
   }
 
   disconnectedCallback(): void {
-    this.stop();
+    queueMicrotask(() => {
+      if (!this.isConnected) this.stop(); // it was not only moved
+    });
   }
 
   /** Of the call: `idle`, `opening`, `connecting`, `queued`, `preparing`, `active`, `stopping` or `ended`. */
@@ -85,8 +87,8 @@ export class AntiphonCall extends HTMLElement {
 
   /** Calls. Browsers open the microphone only in a click or after a permission. */
   async start(): Promise<void> {
-    if (this.#inCall) return;
-    this.#session = undefined;
+    if (this.#inCall && this.#phase !== "stopping") return;
+    this.#session = undefined; // one that is stopping ends by itself
     try {
       this.#session = this.#newSession();
     } catch (cause) {
@@ -193,6 +195,7 @@ function setText(element: Element | undefined, text: string): boolean {
 
 function statusText(state: DuplexSessionState, texts: CallStrings): string {
   const { phase, queue, end } = state;
+  if (phase === "stopping") return texts.stopping;
   if (state.connection.state === "reconnecting") return texts.reconnecting;
   if (queue && queue.position > 0) return texts.queued(queue.position);
   switch (phase) {
@@ -205,8 +208,6 @@ function statusText(state: DuplexSessionState, texts: CallStrings): string {
       if (state.sourceEnded) return texts.microphoneLost;
       if (state.muted) return texts.muted;
       return state.modelSpeaks ? texts.speaking : texts.listening;
-    case "stopping":
-      return texts.stopping;
     case "ended":
       return end ? endText(end, texts) : texts.ended;
     default:
@@ -218,6 +219,7 @@ function endText({ by, code, message }: SessionEnd, texts: CallStrings): string 
   if (by === "device") return texts.noMicrophone;
   if (by === "server") return `${texts.refused}: ${message || code}`;
   if (by !== "connection") return texts.ended;
+  if (code === "unauthorized") return texts.wrongKey;
   if (code === "not_opened") return `${texts.notOpened}: ${message}`;
   const isRefusal = code !== "unreachable" && code !== "lost" && message !== "";
   return isRefusal ? `${texts.refused}: ${message}` : texts.unreachable;

@@ -17,6 +17,7 @@ export interface CallStrings {
   microphoneLost: string;
   notOpened: string;
   refused: string;
+  wrongKey: string;
   unreachable: string;
   you: string;
   model: string;
@@ -40,6 +41,7 @@ const EN: CallStrings = {
   microphoneLost: "The microphone has stopped. Hang up, and call again.",
   notOpened: "The call cannot start",
   refused: "The server refused the call",
+  wrongKey: "The key is not valid.",
   unreachable: "The server cannot be reached. Try again later.",
   you: "You",
   model: "Answer",
@@ -63,6 +65,7 @@ const ZH: CallStrings = {
   microphoneLost: "麦克风已停止。请挂断后重新通话。",
   notOpened: "无法发起通话",
   refused: "服务器拒绝了通话",
+  wrongKey: "密钥无效。",
   unreachable: "无法连接服务器，请稍后再试。",
   you: "您",
   model: "回答",

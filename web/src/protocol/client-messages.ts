@@ -119,8 +119,25 @@ export type ContentPart =
   | { type: "video"; data: WireImage; stack_frames?: number };
 
 export interface ChatMessage {
-  role: "system" | "user" | "assistant";
-  content: string | ContentPart[];
+  /** `tool`: the result of a call. */
+  role: "system" | "user" | "assistant" | "tool";
+  /** Null only with `tool_calls`. */
+  content: string | ContentPart[] | null;
+  /** What an earlier answer called, as in its `done`. */
+  tool_calls?: Record<string, unknown>[] | null | undefined;
+  /** Of the call whose result this is. */
+  tool_call_id?: string | undefined;
+}
+
+/** A function that the model may call, as in OpenAI's API. */
+export interface ChatTool {
+  type: "function";
+  function: {
+    name: string;
+    description?: string | undefined;
+    /** JSON Schema of type `object`. */
+    parameters?: Record<string, unknown> | undefined;
+  };
 }
 
 export interface ChatRequest {
@@ -145,8 +162,11 @@ export interface ChatRequest {
         mode?: "default" | "audio_assistant" | "omni" | "audio_roleplay" | "voice_cloning";
         ref_audio_data?: WireAudio | undefined;
         ref_audio_path?: string | undefined;
+        /** How much of the voice is used, from its beginning. */
+        ref_audio_max_ms?: number | undefined;
       }
     | undefined;
+  tools?: ChatTool[] | undefined;
   use_tts_template?: boolean | undefined;
   omni_mode?: boolean | undefined;
   enable_thinking?: boolean | undefined;

@@ -7,6 +7,7 @@ import type {
   HalfDuplexClientMessage,
 } from "./client-messages.ts";
 import { BINARY_PROTOCOL, PLAIN_PROTOCOL } from "./frames.ts";
+import { keyIn } from "./key-protocols.ts";
 import { InvalidMessage, readMessage } from "./message-reader.ts";
 import {
   ResumableSocket,
@@ -83,12 +84,14 @@ export class ProtocolClient<Server, Client extends object> extends TypedEvents<
   ClientEvents<Server>
 > {
   readonly #url: URL;
+  readonly #protocols: readonly string[];
   readonly #socket: ResumableSocket;
   readonly #spec: ProtocolSpec<Server>;
 
   constructor(url: URL, spec: ProtocolSpec<Server>, options: SocketOptions = {}) {
     super();
     this.#url = url;
+    this.#protocols = options.protocols ?? [];
     this.#spec = spec;
     this.#socket = new ResumableSocket(url, options);
     this.#socket.on("message", (message) => this.#receive(message));
@@ -129,7 +132,7 @@ export class ProtocolClient<Server, Client extends object> extends TypedEvents<
     this.#socket.reconnect();
   }
 
-  /** Closes without a message. */
+  /** Closes at once. It stops a session that the server would keep for a resume. */
   close(): void {
     this.#socket.close();
   }
@@ -143,10 +146,26 @@ export class ProtocolClient<Server, Client extends object> extends TypedEvents<
     url.protocol = url.protocol.replace("ws", "http");
     try {
       const response = await fetch(url, { method: "POST", signal: AbortSignal.timeout(ANSWER_MS) });
-      if (NOT_UPGRADED.has(response.status)) return { code: "no_websockets", message: "" };
+      if (NOT_UPGRADED.has(response.status)) {
+        return (await this.#keyRefusal(url)) ?? { code: "no_websockets", message: "" };
+      }
       return response.status === 403 ? ((await response.json()) as Refusal) : null;
     } catch {
       return null; // unreachable, as the WebSocket, or not an answer of an edge
+    }
+  }
+
+  /** Null if the key is not refused. An edge that misses `Upgrade` does not look at the key. */
+  async #keyRefusal(socket: URL): Promise<Refusal | null> {
+    const home = socket.pathname.slice(0, socket.pathname.lastIndexOf("/ws/"));
+    const url = new URL(`${home}/api/capabilities`, socket);
+    try {
+      const key = keyIn(this.#protocols);
+      const headers: Record<string, string> = key === undefined ? {} : { "X-Api-Key": key };
+      const response = await fetch(url, { headers, signal: AbortSignal.timeout(ANSWER_MS) });
+      return response.status === 401 ? ((await response.json()) as Refusal) : null;
+    } catch {
+      return null;
     }
   }
 

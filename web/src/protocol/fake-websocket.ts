@@ -70,8 +70,8 @@ export class FakeWebSocket {
     this.drop(code);
   }
 
-  drop(code: number): void {
+  drop(code: number, reason = ""): void {
     this.readyState = 3;
-    this.onclose({ code, reason: "" });
+    this.onclose({ code, reason });
   }
 }

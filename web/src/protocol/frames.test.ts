@@ -17,6 +17,12 @@ it("encodes audio and images as base64 in text", () => {
   expect(message).toMatchObject({ type: "audio_chunk", frame_base64_list: ["/9gBAgM="], n: 1 });
 });
 
+it("encodes a Buffer of Node.js as any other bytes", () => {
+  const message = (data: Uint8Array) => ({ messages: [{ content: [{ type: "image", data }] }] });
+  expect(encodeText(message(Buffer.from(PICTURE)))).toBe(encodeText(message(PICTURE)));
+  expect(encodeFrame(message(Buffer.from(PICTURE)))).toEqual(encodeFrame(message(PICTURE)));
+});
+
 it("omits undefined fields", () => {
   expect(encodeText({ type: "pause", timeout: undefined })).toBe('{"type":"pause"}');
 });

@@ -23,25 +23,29 @@ type Media = Float32Array | Uint8Array;
 
 /** Encodes as JSON text with media as base64. */
 export function encodeText(message: object): string {
-  return JSON.stringify(message, (_, value: unknown) =>
-    isMedia(value) ? base64FromBytes(bytesOf(value)) : value,
-  );
+  return stringify(message, (media) => base64FromBytes(bytesOf(media)));
 }
 
 /** Encodes as a binary frame with 16-bit audio, or as text if there is no media. */
 export function encodeFrame(message: object): string | ArrayBuffer {
   const payload: Uint8Array[] = [];
   let at = 0;
-  const header = JSON.stringify(message, (_, value: unknown) => {
-    if (!isMedia(value)) return value;
-    const sound = value instanceof Float32Array;
-    const bytes = bytesOf(sound ? pcm16FromSamples(value) : value);
+  const header = stringify(message, (media) => {
+    const sound = media instanceof Float32Array;
+    const bytes = bytesOf(sound ? pcm16FromSamples(media) : media);
     const reference = { at, bytes: bytes.length, ...(sound ? { format: "s16" } : {}) };
     payload.push(bytes);
     at += bytes.length;
     return reference;
   });
   return payload.length ? joined(header, payload, at) : header;
+}
+
+function stringify(message: object, encode: (media: Media) => unknown): string {
+  return JSON.stringify(message, function (this: Record<string, unknown>, key, value: unknown) {
+    const field = this[key]; // `value` is what `toJSON` makes of it, which a Buffer of Node.js has
+    return isMedia(field) ? encode(field) : value;
+  });
 }
 
 /** Decodes a frame. Media becomes `Float32Array`. Throws SyntaxError or RangeError. */

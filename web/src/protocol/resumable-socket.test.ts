@@ -144,6 +144,23 @@ describe("a lost connection", () => {
     expect(log.at(-1)).toBe("closed 4410");
   });
 
+  it.each([
+    [1011, "keepalive ping timeout"],
+    [1013, "slow_consumer"],
+  ])("is resumed after it was too slow: %i %s", (code, reason) => {
+    const { log } = resumable();
+    FakeWebSocket.last.drop(code, reason);
+    expect(log.at(-1)).toBe("reconnecting");
+    vi.advanceTimersByTime(200);
+    expect(FakeWebSocket.last.url.searchParams.get("resume_token")).toBe("T1");
+  });
+
+  it("ends if the engine failed", () => {
+    const { log } = resumable();
+    FakeWebSocket.last.drop(1011, "engine_error");
+    expect(log.at(-1)).toBe("closed 1011");
+  });
+
   it("retries if the server is busy", () => {
     const { log } = resumable();
     FakeWebSocket.last.drop(1006);
@@ -255,6 +272,51 @@ it("closes at once while reconnecting", () => {
   vi.advanceTimersByTime(RESUME_WINDOW_MS);
   expect(log.at(-1)).toBe("closed 1000");
   expect(FakeWebSocket.all).toHaveLength(1);
+});
+
+it("closes at once although the network does not answer", () => {
+  const { socket, log, received } = resumable();
+  const dead = FakeWebSocket.last;
+  const close = vi.spyOn(dead, "close").mockImplementation(() => undefined);
+  socket.close();
+  expect(close).toHaveBeenCalledWith(1000);
+  dead.say({ type: "result", seq: 5 });
+  dead.drop(1006);
+  expect(received).toEqual(["queue_done"]);
+  expect(log).toEqual(["open", "closed", "closed 1000"]);
+});
+
+it("stops a session that the server would keep, once", () => {
+  const { socket } = resumable();
+  socket.close();
+  socket.close();
+  expect(FakeWebSocket.last.sent).toEqual([{ type: "stop" }]);
+  const asked = resumable();
+  asked.socket.send({ type: "stop" });
+  asked.socket.close();
+  expect(FakeWebSocket.last.sent).toEqual([{ type: "stop" }]);
+});
+
+it("stops on a new connection what was stopped on a broken one", () => {
+  const { socket } = resumable();
+  socket.send({ type: "stop" });
+  FakeWebSocket.last.drop(1006);
+  vi.advanceTimersByTime(200);
+  FakeWebSocket.last.accept();
+  FakeWebSocket.last.say({ type: "resumed", seq: 4, resume_token: "T2" });
+  socket.close();
+  expect(FakeWebSocket.last.sent).toEqual([{ type: "stop" }]);
+});
+
+it("stops nothing that has ended or that the server does not keep", () => {
+  const ended = resumable();
+  ended.socket.finish();
+  ended.socket.close();
+  expect(FakeWebSocket.last.sent).toEqual([]);
+  const fresh = open();
+  FakeWebSocket.last.accept();
+  fresh.socket.close();
+  expect(FakeWebSocket.last.sent).toEqual([]);
 });
 
 it("closes a first connection that has not opened", () => {

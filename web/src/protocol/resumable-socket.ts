@@ -10,6 +10,9 @@ const FINAL_CODES: ReadonlySet<number> = new Set([
   1000, 1002, 1003, 1007, 1008, 1009, 1011, 4409, 4410,
 ]);
 
+/** Reasons of a close for a slow connection, whose session the server keeps. */
+const SLOW_REASONS: ReadonlySet<string> = new Set(["keepalive ping timeout", "slow_consumer"]);
+
 /** `reconnecting`: the session exists and the page tries to reach it. */
 export type SocketState = "connecting" | "open" | "reconnecting" | "closed";
 
@@ -47,6 +50,7 @@ export class ResumableSocket extends TypedEvents<SocketEvents> {
   #token: string | undefined;
   #seq = 0; // of the newest message that has a number
   #over = false;
+  #stopped = false; // on this connection
   #failures = 0; // since the connection was lost
   #attempts = 0; // of the whole session; the server prefers the newest
   #abandoned = 0;
@@ -77,16 +81,14 @@ export class ResumableSocket extends TypedEvents<SocketEvents> {
     this.#over = true;
   }
 
-  /** Closes at once. */
+  /** Closes at once. It stops a session that the server would keep for a resume. */
   close(): void {
-    this.#over = true;
     const socket = this.#socket;
-    if (socket?.readyState === WebSocket.OPEN) {
-      socket.close(1000);
-      return;
-    }
-    this.#end({ code: 1000, reason: "" });
-    socket?.close(); // it may still connect, and would hold the session
+    const isKept = this.#state === "open" && this.#token !== undefined && !this.#over;
+    if (isKept && !this.#stopped) this.#transmit({ type: "stop" });
+    this.#over = true;
+    this.#end({ code: 1000, reason: "" }); // without an answer, which a dead network never gives
+    socket?.close(1000); // also one that may still connect, and would hold the session
   }
 
   /** When reconnecting stops, `performance.now()`. */
@@ -113,6 +115,7 @@ export class ResumableSocket extends TypedEvents<SocketEvents> {
     const socket = new WebSocket(url, this.#protocols);
     socket.binaryType = "arraybuffer";
     this.#socket = socket;
+    this.#stopped = false;
     socket.onopen = () => this.#opened(socket);
     socket.onmessage = ({ data }: MessageEvent<string | ArrayBuffer>) => {
       if (socket === this.#socket) this.#receive(data);
@@ -134,6 +137,7 @@ export class ResumableSocket extends TypedEvents<SocketEvents> {
   }
 
   #transmit(message: object): void {
+    if ("type" in message && message.type === "stop") this.#stopped = true;
     const binary = this.#socket?.protocol === BINARY_PROTOCOL;
     this.#socket?.send(binary ? encodeFrame(message) : encodeText(message));
   }
@@ -173,7 +177,7 @@ export class ResumableSocket extends TypedEvents<SocketEvents> {
   #drop(closed: SocketClose): void {
     this.#socket = undefined;
     clearTimeout(this.#timer);
-    if (!this.#isReplacedByAttempt(closed.code) && this.#isFinal(closed.code)) {
+    if (!this.#isReplacedByAttempt(closed.code) && this.#isFinal(closed)) {
       this.#end(closed);
       return;
     }
@@ -193,9 +197,11 @@ export class ResumableSocket extends TypedEvents<SocketEvents> {
   }
 
   /** 1013 rejects a new session. For a resumed session it means: retry. */
-  #isFinal(code: number): boolean {
+  #isFinal({ code, reason }: SocketClose): boolean {
+    if (this.#over || this.#token === undefined) return true;
+    if (SLOW_REASONS.has(reason)) return false;
     const refused = code === 1013 && this.#state !== "reconnecting";
-    return this.#over || this.#token === undefined || refused || FINAL_CODES.has(code);
+    return refused || FINAL_CODES.has(code);
   }
 
   #retry(closed: SocketClose): void {

@@ -168,6 +168,41 @@ it.each([
   expect(String(fetched.mock.calls.at(0))).toMatch("https://x/voice/ws/chat?");
 });
 
+const WRONG_KEY = { code: "unauthorized", message: "unknown API key" };
+
+it.each([
+  [["antiphon.v1", "antiphon.key.a2V5-_8"], { "X-Api-Key": "key\u00fb\u00ff" }],
+  [[], {}],
+])("says that the server refuses the key of %j", async (protocols, headers) => {
+  const fetched = vi.fn(async (url: URL, _: RequestInit) =>
+    url.pathname === "/voice/api/capabilities"
+      ? Response.json(WRONG_KEY, { status: 401 })
+      : { status: 426 },
+  );
+  vi.stubGlobal("fetch", fetched);
+  const exchange = new ChatExchange(REQUEST, {
+    connection: { base: "https://x/voice/", protocols },
+  });
+  exchange.start();
+  FakeWebSocket.last.drop(1006);
+  await vi.waitFor(() =>
+    expect(exchange.state.value.end).toEqual({ by: "connection", ...WRONG_KEY }),
+  );
+  expect(fetched.mock.calls.at(-1)?.[0].search).toBe("");
+  expect(fetched.mock.calls.at(-1)?.[1]).toMatchObject({ headers });
+});
+
+it("does not take a key for refused that it cannot ask about", async () => {
+  vi.stubGlobal("fetch", async (_: URL, { method }: RequestInit) => {
+    if (method !== "POST") throw new TypeError("no CORS");
+    return { status: 426 };
+  });
+  const exchange = new ChatExchange(REQUEST, { connection: { base: "https://x/" } });
+  exchange.start();
+  FakeWebSocket.last.drop(1006);
+  await vi.waitFor(() => expect(exchange.state.value.end).toMatchObject({ code: "no_websockets" }));
+});
+
 it("is stopped while it asks why there is no connection", async () => {
   let answer = (_: { status: number }): void => undefined;
   const answered = new Promise<{ status: number }>((resolve) => {
@@ -232,7 +267,7 @@ it("omits empty texts, failed answers and excluded parts", () => {
     [...chat.slice(0, 1), answer(""), ...chat.slice(2)],
     new Set([videoElement.id]),
   );
-  expect(messages.map(({ role, content }) => [role, content.length])).toEqual([
+  expect(messages.map(({ role, content }) => [role, content?.length])).toEqual([
     ["user", 1],
     ["user", 1],
   ]);

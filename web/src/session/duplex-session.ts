@@ -28,6 +28,7 @@ const FRAME_MS = 1000; // audio between two video frames
 class ChunkSender {
   readonly #client: DuplexClient;
   readonly #clock: UnitLatencyTracker;
+  readonly #onUnreadable: (cause: unknown) => void;
   readonly #prepared: number;
   /** Most slices of a frame, from the next chunk on. */
   maxSliceNums: number;
@@ -36,13 +37,21 @@ class ChunkSender {
   /** While closed, chunks are dropped. */
   open = false;
   #forceListen = false;
+  #unreadable: HTMLVideoElement | undefined;
   #unseenMs = FRAME_MS;
   #queue: Promise<void> = Promise.resolve();
   #count = 0;
 
-  constructor(client: DuplexClient, clock: UnitLatencyTracker, maxSliceNums: number) {
+  /** `onUnreadable` is called once for each video without readable frames. */
+  constructor(
+    client: DuplexClient,
+    clock: UnitLatencyTracker,
+    maxSliceNums: number,
+    onUnreadable: (cause: unknown) => void,
+  ) {
     this.#client = client;
     this.#clock = clock;
+    this.#onUnreadable = onUnreadable;
     this.#prepared = this.maxSliceNums = maxSliceNums;
   }
 
@@ -61,7 +70,7 @@ class ChunkSender {
 
   async #send(audio: Samples): Promise<void> {
     const isDue = this.open && this.#unseenMs >= FRAME_MS;
-    const frame = isDue && this.videoElement && (await grabFrame(this.videoElement, this.#edge));
+    const frame = isDue && this.videoElement && (await this.#frame(this.videoElement));
     if (!this.open) return;
     const durationMs = (audio.length / INPUT_RATE) * 1000;
     this.#unseenMs = (frame ? this.#unseenMs % FRAME_MS : this.#unseenMs) + durationMs;
@@ -79,8 +88,14 @@ class ChunkSender {
     this.#count += 1;
   }
 
-  get #edge(): number {
-    return frameEdge(this.maxSliceNums);
+  async #frame(video: HTMLVideoElement): Promise<Uint8Array<ArrayBuffer> | undefined> {
+    try {
+      return await grabFrame(video, frameEdge(this.maxSliceNums));
+    } catch (cause) {
+      if (video !== this.#unreadable) this.#onUnreadable(cause);
+      this.#unreadable = video;
+      return undefined;
+    }
   }
 }
 
@@ -240,7 +255,10 @@ export class DuplexSession extends VoiceSession<
       "connection",
       (connection) => connection === "reconnecting" && this.#clock.interrupted(),
     );
-    this.#sender = new ChunkSender(client, this.#clock, prepare.max_slice_nums ?? 1);
+    const slices = prepare.max_slice_nums ?? 1;
+    this.#sender = new ChunkSender(client, this.#clock, slices, (cause) =>
+      this.emit("problem", { code: "frame_unreadable", message: String(cause) }),
+    );
     this.#sender.videoElement = kind === "omni" ? this.#videoElement : undefined;
     return client;
   }

@@ -133,6 +133,19 @@ it("replaces the connection when the network returns", async () => {
   expect(FakeWebSocket.all).toHaveLength(2);
 });
 
+it.each([false, true])("stops when the page is left, persisted: %s", async (persisted) => {
+  await call();
+  const leave = () => dispatchEvent(Object.assign(new Event("pagehide"), { persisted }));
+  leave();
+  leave();
+  expect(session.state.value.phase).toBe("stopping");
+  expect(commands()).toEqual(["prepare", "stop"]);
+  FakeWebSocket.last.say({ type: "stopped", session_id: "a", seq: 3 });
+  const stop = vi.spyOn(session, "stop");
+  leave();
+  expect(stop).not.toHaveBeenCalled();
+});
+
 it("mutes the microphone if the session was muted before it opened", async () => {
   const track = fakeTrack();
   stubDevices(async () => fakeStream(track));

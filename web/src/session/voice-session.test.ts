@@ -68,6 +68,39 @@ it("prepares without a greeting if the engine cannot greet, once", async () => {
   expect(session.state.value).toMatchObject({ phase: "ended", end: { field: "config.greeting" } });
 });
 
+it.each([
+  ["greeting", { voice: "heart" }],
+  ["voice", { greeting: "Hello!" }],
+])("prepares without a %s that cannot be read", async (name, config) => {
+  const failing = { [name]: () => Promise.reject(new Error("no shop")) };
+  const session = new Talk({
+    greeting: async () => "Hello!",
+    voice: async () => "heart",
+    ...failing,
+  });
+  const problem = vi.fn();
+  session.on("problem", problem);
+  await session.start();
+  FakeWebSocket.last.accept();
+  FakeWebSocket.last.say({ type: "queue_done" });
+  const prepare = { type: "prepare", prefix_system_prompt: "", config };
+  await vi.waitFor(() => expect(FakeWebSocket.last.sent).toEqual([prepare]));
+  expect(problem.mock.calls).toEqual([[{ code: `${name}_failed`, message: "no shop" }]]);
+});
+
+it("stops a session that ends before it is prepared", async () => {
+  const session = new Talk({});
+  await session.start();
+  const socket = FakeWebSocket.last;
+  socket.accept();
+  socket.say({ type: "queue_done", seq: 1, resume_token: "T1" });
+  await vi.waitFor(() => expect(socket.sent).toHaveLength(1));
+  const error = { type: "error", code: "invalid_field", error: "no", message: "no such voice" };
+  socket.say({ ...error, field: "config.voice" });
+  expect(session.state.value).toMatchObject({ phase: "ended", end: { by: "server" } });
+  expect(socket.sent.map(({ type }) => type)).toEqual(["prepare", "stop"]);
+});
+
 it("ends, and closes the microphone, if the browser refuses to connect", async () => {
   const refuse = (): never => {
     throw new SyntaxError("the protocol is not allowed");

@@ -35,7 +35,8 @@ export interface VoiceSessionOptions {
   connection?: ClientOptions;
   /**
    * What the model says first. Empty: it waits for the user. It is read when the session has a
-   * worker, because a client may wait before any worker runs that can say what it does.
+   * worker, because a client may wait before any worker runs that can say what it does. If it
+   * rejects, the session goes on without it, after a `problem`.
    */
   greeting?: () => Promise<string>;
   /** One of the engine's voices, read at the same time. */
@@ -56,8 +57,11 @@ export interface VoiceSessionState extends SessionState {
 
 /** The end of a session whose connection the browser refuses to open, such as for an invalid address. */
 export function notOpened(cause: unknown): SessionEnd {
-  const message = cause instanceof Error ? cause.message : String(cause);
-  return { by: "connection", code: "not_opened", message, cause };
+  return { by: "connection", code: "not_opened", message: messageOf(cause), cause };
+}
+
+function messageOf(cause: unknown): string {
+  return cause instanceof Error ? cause.message : String(cause);
 }
 
 /** A session with a microphone and a speaker. Call `start` once, in a user gesture. */
@@ -144,11 +148,23 @@ export abstract class VoiceSession<
   /** A worker is assigned. Sends `prepare`, unless the user leaves before. */
   protected async prepare(): Promise<void> {
     if (!this.onWorkerAssigned()) return;
-    const greeting = await this.#greeting();
-    const voice = await this.#voice();
+    const greeting = await this.#read("greeting", this.#greeting);
+    const voice = await this.#read("voice", this.#voice);
     if (this.state.value.phase !== "preparing") return;
-    this.#late = { ...(greeting !== "" && { greeting }), ...(voice && { voice }) };
+    this.#late = { ...(greeting && { greeting }), ...(voice && { voice }) };
     this.ask(this.prepareMessage(this.#late));
+  }
+
+  async #read(
+    name: keyof LateConfig,
+    option: () => Promise<string | undefined>,
+  ): Promise<string | undefined> {
+    try {
+      return await option();
+    } catch (cause) {
+      this.emit("problem", { code: `${name}_failed`, message: messageOf(cause) });
+      return undefined;
+    }
   }
 
   /** Sends a command. If the connection is lost before the answer, the next connection repeats it. */
@@ -198,6 +214,7 @@ export abstract class VoiceSession<
     clearTimeout(this.#leaving);
     clearTimeout(this.#answerTimer);
     globalThis.removeEventListener?.("online", this.#onOnline);
+    globalThis.removeEventListener?.("pagehide", this.#onLeave);
     const audio = this.#audio;
     this.#audio = undefined;
     audio?.player.flush();
@@ -216,6 +233,7 @@ export abstract class VoiceSession<
       if (this.#asked?.message.type === ANSWERS[type]) this.#asked = null;
     });
     globalThis.addEventListener?.("online", this.#onOnline);
+    globalThis.addEventListener?.("pagehide", this.#onLeave);
   }
 
   /** Runs before the client sends what waits for the connection. */
@@ -226,6 +244,9 @@ export abstract class VoiceSession<
     this.#repeated = true;
     if (!asked.waits) this.client.send(asked.message);
   }
+
+  /** The server would keep the session, and its worker, for a page that does not come back. */
+  readonly #onLeave = (): void => this.stop();
 
   /** The network has changed, so that a connection that seems open may be dead. */
   readonly #onOnline = (): void => {

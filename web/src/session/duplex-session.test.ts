@@ -1,0 +1,79 @@
+// @vitest-environment happy-dom
+
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { fakeStream, fakeTrack, stubAudio, stubDevices } from "../audio/fake-audio.ts";
+import { FakeWebSocket } from "../protocol/fake-websocket.ts";
+import { DuplexSession, type DuplexSessionOptions } from "./duplex-session.ts";
+
+class Heard extends DuplexSession {
+  async hear(chunks: number): Promise<void> {
+    for (let n = 0; n < chunks; n++) {
+      this.onChunk(new Float32Array(16_000));
+      await vi.advanceTimersByTimeAsync(0);
+    }
+  }
+}
+
+let problems: string[];
+let track: ReturnType<typeof fakeTrack>;
+
+const kinds = (): unknown[] => FakeWebSocket.last.sent.map(({ type }) => type);
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  stubAudio();
+  track = fakeTrack();
+  stubDevices(async () => fakeStream(track));
+  vi.stubGlobal("WebSocket", FakeWebSocket);
+  problems = [];
+});
+afterEach(() => {
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+});
+
+async function call(options: Partial<DuplexSessionOptions> = {}): Promise<Heard> {
+  const session = new Heard({
+    kind: "audio",
+    prepare: { prefix_system_prompt: "" },
+    connection: { base: "http://edge/" },
+    audio: { silero: false },
+    ...options,
+  });
+  session.on("problem", ({ code }) => problems.push(code));
+  await session.start();
+  FakeWebSocket.last.accept();
+  FakeWebSocket.last.say({ type: "queue_done", seq: 1, resume_token: "T1" });
+  await vi.advanceTimersByTimeAsync(0);
+  FakeWebSocket.last.say({ type: "prepared", seq: 2, prompt_length: 1, recording_session_id: "r" });
+  return session;
+}
+
+it("hangs up on a dead network, and closes the microphone", async () => {
+  const session = await call();
+  vi.spyOn(FakeWebSocket.last, "close").mockImplementation(() => undefined);
+  session.stop();
+  await vi.advanceTimersByTimeAsync(3000);
+  expect(session.state.value).toMatchObject({ phase: "ended", end: { by: "user" } });
+  expect(track.stop).toHaveBeenCalledOnce();
+  FakeWebSocket.last.say({ type: "queue_done", seq: 3 });
+  expect(session.state.value.phase).toBe("ended");
+});
+
+it("sends the sound without a video frame that cannot be read", async () => {
+  let isTainted = true;
+  const video = {
+    get videoWidth() {
+      if (isTainted) throw new DOMException("tainted", "SecurityError");
+      return 0;
+    },
+    videoHeight: 0,
+  } as HTMLVideoElement;
+  const session = await call({ kind: "omni", videoElement: video });
+  await session.hear(2);
+  isTainted = false;
+  await session.hear(1);
+  expect(kinds().filter((kind) => kind === "audio_chunk")).toHaveLength(3);
+  expect(problems).toEqual(["frame_unreadable"]);
+  session.stop();
+});
