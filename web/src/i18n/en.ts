@@ -173,6 +173,11 @@ export const en = {
   },
 
   sessionErrors: {
+    frame_unreadable: {
+      title: "The camera's picture cannot be read",
+      remedy:
+        "The call goes on with sound only. Choose another camera, or turn this one off and on.",
+    },
     timeout: {
       title: "The session ended because it was idle",
       remedy: "You can start a new one.",

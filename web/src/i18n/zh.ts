@@ -168,6 +168,10 @@ export const zh: Translated<typeof en> = {
   },
 
   sessionErrors: {
+    frame_unreadable: {
+      title: "无法读取摄像头画面",
+      remedy: "通话将仅保留声音。请选择其他摄像头，或将其关闭后重新开启。",
+    },
     timeout: { title: "会话因长时间空闲而结束", remedy: "您可以开始新的会话。" },
     unreachable: { title: "服务器没有响应", remedy: "请检查网络连接，然后重试。" },
     no_websockets: {
