@@ -1,11 +1,17 @@
 """One chat request of the local engine."""
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from antiphon.inference_worker.engines.common.costs import StageCosts
-from antiphon.inference_worker.engines.common.video import InvalidVideo, VideoBudget, read_track
+from antiphon.inference_worker.engines.common.video import (
+    InvalidVideo,
+    VideoBudget,
+    VideoTrack,
+    read_track,
+)
 from antiphon.inference_worker.engines.local.answer import FixedText, LocalAnsweringView
 from antiphon.inference_worker.engines.local.chinese.script import said_in
 from antiphon.inference_worker.engines.local.clauses import ClauseSplitter
@@ -16,7 +22,13 @@ from antiphon.inference_worker.engines.local.hearing.transcription import (
     transcribed_segments,
 )
 from antiphon.inference_worker.engines.local.models import LocalSlot
-from antiphon.inference_worker.engines.local.pictures import Pictures, picture_part, text_part
+from antiphon.inference_worker.engines.local.pictures import (
+    MOST_PICTURES,
+    Pictures,
+    picture_part,
+    text_part,
+)
+from antiphon.inference_worker.engines.local.rules.sight import may_be_meant
 from antiphon.inference_worker.engines.local.rules.situation import NO_PICTURE
 from antiphon.inference_worker.engines.local.self_knowledge import SelfKnowledge
 from antiphon.inference_worker.engines.local.speech import Clause
@@ -120,12 +132,11 @@ class LocalChatView(LocalAnsweringView, ChatView):
         self._knowledge = knowledge
         told = knowledge.prompt(prompt)
         system["content"] = [{"type": "text", "text": told}, *pictures] if pictures else told
-        self._manner = knowledge.manner(self._history)
-        last, scene = self._history[-1], reader.pictures.newest
-        if scene is None or not isinstance(last["content"], str):
-            return knowledge.answer(self._history, doubtful=reader.doubtful)
-        asked = reader.asked if reader.asked.strip() else _WHAT_IS_SEEN
-        return knowledge.answer([*self._history[:-1], {**last, "content": asked}], scene)
+        said, scene = reader.own_words(self._history), reader.pictures.newest
+        self._manner = knowledge.manner(said)
+        if scene is not None and not may_be_meant(scene, reader.said_since_picture):
+            return knowledge.answer(said, blind="", doubtful=reader.doubtful)
+        return knowledge.answer(said, scene, reader.pictures.news, doubtful=reader.doubtful)
 
     def generate(self) -> Iterator[Delta]:
         return self._stream()
@@ -204,8 +215,9 @@ class HistoryReader:
         self._sees = sees
         self._hears_videos = hears_videos
         self.pictures = pictures
-        self.asked = ""
-        """The last message without the descriptions of pictures."""
+        self._asked: list[str] = []
+        self.said_since_picture: list[str] = []
+        """What the user said with the last picture, and since then."""
         self.doubtful = False
         """The recogniser does not believe the words of the last message."""
 
@@ -216,10 +228,41 @@ class HistoryReader:
 
         Raises UnsupportedContent with the part that is not supported.
         """
+        if self.pictures.sees:
+            shown = [
+                sum(isinstance(part, ImagePart | VideoPart) for part in message.parts)
+                for message in messages
+            ]
+            if sum(shown[-1:]) > MOST_PICTURES:
+                text = f"the local engine looks at {MOST_PICTURES} pictures of a message at most; send fewer"
+                raise UnsupportedContent(text, f"messages.{len(messages) - 1}.content")
+            self.pictures.leave_out(sum(shown) - MOST_PICTURES)
         history = [self._message(index, message) for index, message in enumerate(messages)]
         if all(message.role is not Role.SYSTEM for message in messages):
             history.insert(0, {"role": "system", "content": no_system})
         return history
+
+    @property
+    def asked(self) -> str:
+        """The last message without the descriptions of pictures."""
+        return self._asked[-1] if self._asked else ""
+
+    def own_words(self, history: Sequence[LlmMessage]) -> list[LlmMessage]:
+        """`history`, as `read` returned it, without descriptions: they are not the user's words.
+
+        A last message with a picture, for a model that sees, stays as it is.
+        """
+        begin = len(history) - len(self._asked)
+        *earlier, (last, asked) = zip(history[begin:], self._asked, strict=True)
+        said = [
+            {**message, "content": words}
+            for message, words in earlier
+            if words.strip() or message["role"] != "user"
+        ]
+        if isinstance(last["content"], str):
+            only_shows = last["content"].strip() and not asked.strip()
+            last = {**last, "content": _WHAT_IS_SEEN if only_shows else asked}
+        return [*history[:begin], *said, last]
 
     def _message(self, index: int, message: ConversationMessage) -> LlmMessage:
         self.pictures.begin_message()
@@ -235,7 +278,11 @@ class HistoryReader:
             said, seen = self._words_of(part, field)
             asked.append(said)
             parts += [text_part(text) for text in (seen, said) if text]
-        self.asked = "\n".join(filter(None, asked))
+        self._asked.append(said := "\n".join(filter(None, asked)))
+        if self.pictures.in_message:
+            self.said_since_picture = [said]
+        elif message.role is Role.USER:
+            self.said_since_picture.append(said)
         written: LlmMessage = {"role": str(message.role)}
         if any("text" not in part for part in parts):
             written["content"] = parts
@@ -265,16 +312,20 @@ class HistoryReader:
         if not sees and not self._hears_videos:
             text = "the local engine does not see videos; with omni_mode it hears their sound"
             raise UnsupportedContent(text, field)
+
+        @functools.cache
+        def track() -> VideoTrack:
+            return read_track(data, self._videos, with_frames=sees)
+
         try:
-            track = read_track(data, self._videos, with_frames=sees)
-            seen = self.pictures.describe_video(data, track.seconds, self._videos) if sees else ""
+            seen = self.pictures.describe_video(data, lambda: track().seconds, self._videos)
+            sound = track().audio if self._hears_videos else SILENCE
         except InvalidVideo as error:
             raise UnsupportedContent(str(error), field) from error
-        if not sees and not len(track.audio):
+        if not sees and not len(sound):
             text = "the local engine does not see, and this video has no sound"
             raise UnsupportedContent(text, field)
-        has_sound = self._hears_videos and len(track.audio)
-        return self._hear(track.audio) if has_sound else "", seen
+        return self._hear(sound) if len(sound) else "", seen
 
     def _hear(self, speech: Samples) -> str:
         transcript = self._transcriber(speech)

@@ -1,9 +1,11 @@
 """Pictures in messages to the language model: as they are, in the form of OpenAI's API, or in words."""
 
 import functools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pybase64
+from PIL import Image
 
 from antiphon.inference_worker.engines.common.video import VideoBudget, frames_at
 from antiphon.inference_worker.engines.local.dialogue import LlmMessage
@@ -15,6 +17,11 @@ _MAGIC = ((b"\x89PNG", "image/png"), (b"RIFF", "image/webp"))
 
 _FRAMES = 3
 """Frames of a video that are looked at."""
+
+MOST_PICTURES = 32
+"""Pictures and videos of a chat that are looked at, the newest ones; the sight remembers more."""
+
+_ONE_PICTURE = "I have seen one picture only."
 
 _BLIND_S = 3.0
 """Seconds without a frame after which the newest one is no longer what the user shows."""
@@ -36,7 +43,9 @@ class Pictures:
 
     def __init__(self, sight: Sight | None) -> None:
         self._sight = sight
-        self._message: list[Scene] = []
+        self._too_old = 0
+        self._shown: list[Scene] = []
+        self._message = 0
         self._new = True
 
     @property
@@ -46,36 +55,73 @@ class Pictures:
     @property
     def newest(self) -> Scene | None:
         """All that the last message with pictures shows."""
-        return functools.reduce(Scene.joined_with, self._message) if self._message else None
+        shown = self._shown[self._message :]
+        return functools.reduce(Scene.joined_with, shown) if shown else None
+
+    @property
+    def news(self) -> str:
+        """How the last picture differs from the one before, as one or two sentences. Empty if it does not."""
+        if len(self._shown) < 2:
+            return _ONE_PICTURE if self._shown else ""
+        before, last = self._shown[-2:]
+        if before.sentence("") == last.sentence(""):
+            return ""
+        both = f"{before.sentence('First, I saw')} {last.sentence('Then I saw')}"
+        return last.named.new_since(before.named) or both
+
+    @property
+    def in_message(self) -> bool:
+        """Whether a picture of this message has been looked at."""
+        return not self._new
 
     def begin_message(self) -> None:
         self._new = True
 
+    def leave_out(self, count: int) -> None:
+        """Do not look at the first `count` pictures and videos."""
+        self._too_old = count
+
+    def _is_too_old(self) -> bool:
+        self._too_old -= 1
+        return self._too_old >= 0
+
     def _keep(self, scene: Scene) -> Scene:
         if self._new:
-            self._message, self._new = [], False
-        self._message.append(scene)
+            self._message, self._new = len(self._shown), False
+        self._shown.append(scene)
         return scene
 
     def describe(self, data: bytes, field: str) -> str:
         """Raises UnsupportedContent if the engine does not see, or if the file is unreadable."""
         if self._sight is None:
             raise UnsupportedContent("the local engine does not see images", field)
+        if self._is_too_old():
+            return "(An older picture.)"
         try:
             scene = self._keep(self._sight.see(data))
         except InputRefused as error:
             raise UnsupportedContent(f"{field}: {error}", field) from error
         return f"({scene.sentence('The picture shows')})"
 
-    def describe_video(self, data: bytes, seconds: float, budget: VideoBudget | None) -> str:
-        """What some frames show, in their order. Empty if the engine does not see."""
+    def describe_video(
+        self, data: bytes, seconds: Callable[[], float], budget: VideoBudget | None
+    ) -> str:
+        """What some frames show, in their order. Empty if the engine does not see.
+
+        `seconds` measures the video; a known one is not measured again.
+        """
         if self._sight is None:
             return ""
-        scenes = []
-        for _, picture in frames_at(data, _times(seconds), budget):
-            scene = self._keep(self._sight.see_picture(picture))
-            scenes.append(scene.sentence("shows"))
-        story = " Then it ".join(dict.fromkeys(scenes))
+        if self._is_too_old():
+            return "(An older video.)"
+
+        def frames() -> Iterator[Image.Image]:
+            return (frame for _, frame in frames_at(data, _times(seconds()), budget))
+
+        scenes = self._sight.see_video(data, frames)
+        if scenes:
+            self._keep(functools.reduce(Scene.merged_with, scenes))
+        story = " Then it ".join(dict.fromkeys(scene.sentence("shows") for scene in scenes))
         return f"(The video {story})" if story else ""
 
 

@@ -1,8 +1,11 @@
 """The rules about what the user shows, in a picture or to the camera."""
 
 import re
+from collections.abc import Sequence
 
+from antiphon.inference_worker.engines.local.rules.follow_up import is_passing
 from antiphon.inference_worker.engines.local.rules.situation import NAME, Answer, Situation
+from antiphon.inference_worker.engines.local.rules.text import COMMON_WORDS, LONGEST_CHARS, plain
 from antiphon.inference_worker.engines.local.sight.colours import COLOURS
 from antiphon.inference_worker.engines.local.sight.scene import (
     PEOPLE_WORDS,
@@ -118,6 +121,10 @@ def _colour(found: re.Match[str], situation: Situation) -> str | None:
     if asked:
         cannot = f"I cannot tell the colour of your {asked}." if own else None
         return _colour_of(asked, scene) or cannot
+    return _its_colour(scene)
+
+
+def _its_colour(scene: Scene) -> str:
     if coloured := [thing for thing in scene.things if thing.colour]:
         return _describe_colour(coloured[0])
     return f"I see mainly {scene.colours}." if scene.things else f"It is {_main(scene)}."
@@ -170,7 +177,7 @@ def _is_colour(found: re.Match[str], situation: Situation) -> str | None:
     scene, asked = situation.scene, found["colour"].replace("gray", "grey")
     if scene is None:
         return None
-    said = _colour_of(found["thing"], scene) if found["thing"] else f"It is {_main(scene)}."
+    said = _colour_of(found["thing"], scene) if found["thing"] else _its_colour(scene)
     if said is None or "cannot tell" in said:
         return said
     return f"Yes. {said}" if re.search(rf"\b{asked}\b", said) else f"No. {said}"
@@ -337,3 +344,34 @@ SIGHT_ROWS: tuple[tuple[str, Answer], ...] = (
         r"what (?:has |is |just )*(?:changed|different)(?: now| here)?|did (?:any|some)thing change",
     ),
 )
+
+_POINTS = re.compile(
+    r"\b(?:it|its|he|she|they|him|her|them|different|changed?)\b"
+    r"|\b(?:this|that|these|those)(?: (?:an?|or|thing|object|say|look|supposed|to|for|out|aloud|here|there|now"
+    rf"|{'|'.join(COLOURS)}|gray)\b|$)"
+)
+"""What may mean a picture, and anything else too."""
+_NAMES_PICTURE = re.compile(rf"\b(?:{_PICTURE}s?|see|seen)\b")
+
+
+def may_be_meant(scene: Scene, said: Sequence[str]) -> bool:
+    """Whether the last of `said` may be about `scene`, which the user showed with the first of them.
+
+    A mere "it" means the picture only while that is the subject.
+    """
+    *before, question = map(_last_sentence, said)
+    is_subject = True
+    for text in before[1:]:
+        if scene.concerns(text):
+            is_subject = is_subject or not _only_points(text)
+        elif not is_passing(text) and not COMMON_WORDS.issuperset(text.split()):
+            is_subject = False  # something else was named
+    return is_subject or not _only_points(question)
+
+
+def _last_sentence(text: str) -> str:
+    return plain(re.split(r"(?<=[.!?])\s+", text.strip()[-LONGEST_CHARS:])[-1])
+
+
+def _only_points(question: str) -> bool:
+    return bool(_POINTS.search(question)) and not _NAMES_PICTURE.search(question)

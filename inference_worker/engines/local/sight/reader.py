@@ -18,6 +18,8 @@ _WIDEST_LINE = 1200
 _LEAST_CERTAINTY, _LEAST_OF_SHORT = 0.75, 0.9
 _SHORT = 2
 """Textures look like one or two letters sometimes."""
+_MOST_CHARACTERS, _MOST_LENGTH = 200, 150
+"""How much of a text is read: more than is ever said of it. The length is in heights of lines."""
 _INPUT = "x"
 
 
@@ -44,7 +46,7 @@ class Reader:
         self._characters = ["", *known.split("\n"), " "]
 
     def read(self, picture: Image.Image, limits: ReadingLimits) -> tuple[str, ...]:
-        """The lines of text from top to bottom. Of many, the largest are read."""
+        """The lines of text from top to bottom. Of many, the largest are read, and of a page its beginning."""
         scaled = picture.copy()
         scaled.thumbnail((limits.side, limits.side))
         height, width = scaled.height, scaled.width
@@ -53,9 +55,12 @@ class Reader:
         [probabilities] = self._detector.run(None, {_INPUT: _network_input(padded)})
         areas = text_areas(probabilities[0, 0, :height, :width])
         areas = sorted(areas, key=lambda one: -one.height)[: limits.areas]
-        lines = []
-        scale = picture.width / width
+        lines: list[str] = []
+        scale, length = picture.width / width, 0.0
         for line in lines_of(areas):
+            if length > _MOST_LENGTH or sum(map(len, lines)) > _MOST_CHARACTERS:
+                break
+            length += sum(area.length for area in line)
             words = [self._read_area(picture, area, scale) for area in line]
             if text := " ".join(filter(None, words)):
                 lines.append(text)
@@ -111,6 +116,11 @@ class Area(NamedTuple):
     @property
     def height(self) -> int:
         return self.bottom - self.top
+
+    @property
+    def length(self) -> float:
+        """In heights."""
+        return (self.right - self.left) / self.height
 
 
 def text_areas(probabilities: NDArray[np.float32]) -> list[Area]:

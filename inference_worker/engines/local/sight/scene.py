@@ -5,21 +5,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _PLURALS = {
     "person": "people",
-    "sheep": "sheep",
-    "bus": "buses",
-    "bench": "benches",
-    "couch": "couches",
     "knife": "knives",
-    "toothbrush": "toothbrushes",
-    "sandwich": "sandwiches",
     "mouse": "mice",
     "pair of scissors": "pairs of scissors",
     "pair of skis": "pairs of skis",
 }
+_SAME_PLURAL = ("fish", "sheep", "sunglasses", "jeans", "binoculars")
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _UNCOUNTABLE = frozenset(
     {"espresso", "guacamole", "consomme", "toilet paper", "corn", "mashed potato"}
@@ -143,16 +138,34 @@ class Scene:
         seen = sum(thing.name == name for thing in self.things)
         return seen or int(self.kind == name)
 
+    @property
+    def named(self) -> Scene:
+        """The same with its kind as one of the things."""
+        known = not self.kind or any(thing.name == self.kind for thing in self.things)
+        things = self.things if known else (*self.things, Thing(self.kind))
+        return replace(self, things=things, kind="")
+
     def joined_with(self, other: Scene) -> Scene:
         """What two pictures show together."""
-        return Scene(
-            (*self.things, *other.things),
-            self.kind if self.kind == other.kind else "",
-            (*self.text, *other.text),
-            other.ground,
-            other.subject,
-            self.dark and other.dark,
+        return replace(
+            other,
+            things=(*self.named.things, *other.named.things),
+            kind="",
+            text=(*self.text, *other.text),
+            dark=self.dark and other.dark,
         )
+
+    def merged_with(self, later: Scene) -> Scene:
+        """What two frames of one video show together: what is in both counts once."""
+        things, known = list(self.named.things), _counts(self.named.things)
+        for thing in later.named.things:
+            if known[thing.name]:
+                known[thing.name] -= 1
+            else:
+                things.append(thing)
+        text = tuple(dict.fromkeys((*self.text, *later.text)))
+        dark = self.dark and later.dark
+        return replace(later, things=tuple(things), kind="", text=text, dark=dark)
 
     def new_since(self, before: Scene) -> str:
         """What has come and gone, as a sentence; empty if nothing has."""
@@ -187,7 +200,7 @@ def counted(things: Iterable[Thing]) -> list[str]:
     phrases = []
     for name in names:
         same = [thing for thing in things if thing.name == name]
-        if len(same) > 1:
+        if len(same) > 1 and name not in _UNCOUNTABLE:
             phrases.append(f"{number(len(same))} {plural(name)}")
         else:
             phrases.append(with_article(f"{same[0].colour} {name}".strip()))
@@ -211,7 +224,13 @@ def with_article(name: str) -> str:
 
 
 def plural(name: str) -> str:
-    return _PLURALS.get(name, f"{name}s")
+    if name in _PLURALS:
+        return _PLURALS[name]
+    if name.endswith(_SAME_PLURAL):
+        return name
+    if name.endswith(("s", "x", "ch", "sh")):
+        return f"{name}es"
+    return re.sub(r"(?<![aeiou])y$", "ie", name) + "s"
 
 
 def number(count: int) -> str:

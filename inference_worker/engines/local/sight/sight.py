@@ -1,9 +1,10 @@
 """The loaded networks, the one thread that runs them, and what they make of a picture."""
 
+import functools
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -66,7 +67,7 @@ class Sight:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="local-sight")
         self._waiting = 0
         self._lock = threading.Lock()
-        self._known: OrderedDict[bytes, Scene] = OrderedDict()
+        self._known: OrderedDict[tuple[str, bytes], tuple[Scene, ...]] = OrderedDict()
 
     @classmethod
     def load(cls) -> "Sight | None":
@@ -88,21 +89,26 @@ class Sight:
         return self._submit(work)
 
     def see(self, data: bytes) -> Scene:
-        """What a file shows; waits for other sessions. Raises InputRefused if it is unreadable.
+        """What a file shows; waits for other sessions. Raises InputRefused if it is unreadable."""
 
-        A chat sends its pictures again with each message, so the newest scenes are kept.
-        """
-        key = hashlib.sha256(data).digest()
-        with self._lock:
-            if (scene := self._known.get(key)) is not None:
-                self._known.move_to_end(key)
-                return scene
-        made = self._submit(lambda: self.look(read_picture(data), PICTURE))
-        return self._keep(key, made.result())
+        def look() -> Scene:
+            return self.look(read_picture(data), PICTURE)
 
-    def see_picture(self, picture: Image.Image) -> Scene:
-        """Like `see`, for a picture that is decoded already."""
-        return self._submit(lambda: self.look(picture, PICTURE)).result()
+        [scene] = self._remembered("picture", data, lambda: [self._submit(look).result()])
+        return scene
+
+    def see_video(
+        self, data: bytes, frames: Callable[[], Iterable[Image.Image]]
+    ) -> tuple[Scene, ...]:
+        """Like `see`, for the `frames` of a video. Those of a known one are not decoded again."""
+        return self._remembered(
+            "video",
+            data,
+            lambda: [
+                self._submit(functools.partial(self.look, frame, PICTURE)).result()
+                for frame in frames()
+            ],
+        )
 
     def look(self, picture: Image.Image, limits: ReadingLimits) -> Scene:
         """Run all networks, on the thread of the sight."""
@@ -123,12 +129,21 @@ class Sight:
         )
         return Scene(things, kind, text, colours.ground, colours.subject, colours.dark)
 
-    def _keep(self, key: bytes, scene: Scene) -> Scene:
+    def _remembered(
+        self, kind: str, data: bytes, look: Callable[[], Iterable[Scene]]
+    ) -> tuple[Scene, ...]:
+        """A chat sends its files again with each message, so what the newest ones show is kept."""
+        key = kind, hashlib.sha256(data).digest()
         with self._lock:
-            self._known[key] = scene
+            if (known := self._known.get(key)) is not None:
+                self._known.move_to_end(key)
+                return known
+        scenes = tuple(look())
+        with self._lock:
+            self._known[key] = scenes
             if len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
-        return scene
+        return scenes
 
     def _submit(self, work: Callable[[], ResultT]) -> Future[ResultT]:
         with self._lock:

@@ -22,6 +22,9 @@ _JITTER_S = 0.3
 _BLIND_S = 3.0
 """Seconds without a frame after which the camera counts as off."""
 _LONGEST_WAIT_S = 0.2
+"""For a look, from its frame on."""
+_STARTS_WITHIN_S = 0.02
+"""A look that nothing is before."""
 _NEWS_S = 20.0
 
 _SHARPER = 1.2
@@ -55,7 +58,7 @@ class Watch:
         self._news = ""
         self._news_at = 0.0
         self._blind_s = 0.0
-        self._due = 0.0
+        self._due = self._wait_until = 0.0
         self._work: Future[None] | None = None
 
     def take(self, frames: tuple[bytes, ...], seconds: float) -> None:
@@ -70,13 +73,20 @@ class Watch:
             idle = self._work is None or self._work.done()
             if not idle or self._frame == self._seen or time.monotonic() < self._due:
                 return
+        self._wait_until = time.monotonic() + _LONGEST_WAIT_S
         self._work = self._sight.offer(self._look)
 
     @property
     def scene(self) -> Scene | None:
-        """None while the camera is off. Waits a moment for a frame that is looked at now."""
-        if self._work is not None:
-            wait([self._work], _LONGEST_WAIT_S)
+        """None while the camera is off. Waits a moment for a frame that is looked at now.
+
+        A frame that waits for the pictures of others may take long: the last scene stays.
+        """
+        left = self._wait_until - time.monotonic()
+        if self._work is not None and left > 0:
+            wait([self._work], min(left, _STARTS_WITHIN_S))
+            if self._work.running():
+                wait([self._work], left)
         with self._lock:
             return self._scene
 

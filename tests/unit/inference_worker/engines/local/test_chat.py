@@ -193,6 +193,53 @@ def test_a_picture_is_described(local_engine: LocalProcessor) -> None:
         view.cleanup()
 
 
+def answered(message: str) -> ConversationMessage:
+    return ConversationMessage(Role.ASSISTANT, (TextPart(message),))
+
+
+def test_a_sign_says_nothing_about_the_user(view: LocalChatView) -> None:
+    name = ImagePart(sign("My name is Bob", size=40))
+    history = [asks(name, TextPart("What does it say?")), answered("It says: My name is Bob.")]
+    for question, told in (
+        ("What is my name?", "I do not know your name yet."),
+        ("What did I say?", 'You said: "What does it say?"'),
+    ):
+        view.prefill([*history, asks(TextPart(question))], options())
+        assert view._by_rule == told
+    foot = asks(name, TextPart("How many inches are in a foot?"))
+    history = [foot, answered("1 foot is 12 inches."), asks(TextPart("And in a yard?"))]
+    view.prefill(history, options())
+    assert "36" in str(view._by_rule)
+
+
+def test_a_picture_is_meant_only_while_it_is_the_subject(view: LocalChatView) -> None:
+    shown = [asks(ImagePart(photograph("cat"))), answered("I see a brown cat.")]
+    other = [asks(TextPart("And what is a banana?")), answered("A banana is a fruit.")]
+    again = [asks(TextPart("What do you see?")), answered("I see a brown cat.")]
+    for history, question, told in (
+        (shown, "What colour is it?", "The cat is brown."),
+        ([*shown, *other], "What colour is it?", None),
+        ([*shown, *other], "What colours is it?", None),
+        ([*shown, *other], "Who is that?", None),
+        ([*shown, *other], "What colour is the cat?", "The cat is brown."),
+        ([*shown, *other, *again], "What colour is it?", "The cat is brown."),
+    ):
+        view.prefill([*history, asks(TextPart(question))], options())
+        assert view._by_rule == told, (len(history), question)
+
+
+def test_two_pictures_are_compared(view: LocalChatView) -> None:
+    cat, coffee = ImagePart(photograph("cat")), ImagePart(photograph("coffee"))
+    news = "A cup and espresso appeared, and a cat disappeared."
+    for history, told in (
+        ([asks(cat, coffee, TextPart("What is different?"))], news),
+        ([asks(cat), answered("A cat."), asks(coffee, TextPart("What has changed?"))], news),
+        ([asks(cat, TextPart("What is different?"))], "I have seen one picture only."),
+    ):
+        view.prefill(history, options())
+        assert view._by_rule == told
+
+
 def test_the_model_reads_the_description(view: LocalChatView) -> None:
     question = TextPart("What is the room number?")
     view.prefill([asks(ImagePart(sign("Room 204")), question)], options())

@@ -8,6 +8,7 @@ import pytest
 from PIL import Image
 
 from antiphon.inference_worker.engines.local.rules.answer import answer
+from antiphon.inference_worker.engines.local.rules.sight import may_be_meant
 from antiphon.inference_worker.engines.local.rules.situation import (
     CAMERA_OFF,
     CANNOT_SEE,
@@ -15,7 +16,7 @@ from antiphon.inference_worker.engines.local.rules.situation import (
 )
 from antiphon.inference_worker.engines.local.sight.colours import COLOURS, colour_of, colours_of
 from antiphon.inference_worker.engines.local.sight.reader import Area, lines_of, text_areas
-from antiphon.inference_worker.engines.local.sight.scene import Scene, Thing
+from antiphon.inference_worker.engines.local.sight.scene import Scene, Thing, plural
 from antiphon.inference_worker.engines.local.sight.things import Box
 
 NOW = Situation(datetime(2026, 11, 28, tzinfo=UTC), "1.2.3")
@@ -137,6 +138,104 @@ def test_the_assistant_says_what_it_recognises() -> None:
 def test_whether_a_question_may_be_about_a_scene(question: str, *, concerned: bool) -> None:
     scene = Scene((Thing("cup"),), text=("Room 204",))
     assert scene.concerns(question) == concerned
+
+
+def test_two_pictures_keep_what_the_classifier_named() -> None:
+    cat, sign = Scene(kind="cat", ground="grey"), Scene(text=("Room 204",), ground="white")
+    coffee = Scene((Thing("cup"),), kind="espresso")
+    assert cat.joined_with(sign).sentence("I see") == "I see a cat. The text says: Room 204."
+    assert sign.joined_with(cat).objects == "a cat"
+    assert cat.joined_with(coffee).objects == "a cat, a cup and espresso"
+    assert coffee.joined_with(coffee).objects == "two cups and espresso"
+    assert cat.joined_with(Scene((Thing("cat", "brown"),))).count("cat") == 2
+
+
+def test_frames_of_one_video_are_not_added_up() -> None:
+    cat, sign = Scene((Thing("cat", "brown"),), kind="cat"), Scene(text=("Room 204", "Knock"))
+    cats = Scene((Thing("cat"), Thing("cat"), Thing("cup")))
+    assert cat.merged_with(Scene(kind="cat")).things == cat.things
+    assert cat.merged_with(cats).objects == "two cats and a cup"
+    assert cats.merged_with(cat).objects == "two cats and a cup"
+    assert sign.merged_with(sign).text == sign.text
+    assert sign.merged_with(Scene(text=("Knock", "Exit"))).text == ("Room 204", "Knock", "Exit")
+
+
+@pytest.mark.parametrize(
+    ("name", "many"),
+    [
+        ("wine glass", "wine glasses"),
+        ("red fox", "red foxes"),
+        ("paintbrush", "paintbrushes"),
+        ("strawberry", "strawberries"),
+        ("tray", "trays"),
+        ("goldfish", "goldfish"),
+        ("sunglasses", "sunglasses"),
+        ("cup", "cups"),
+    ],
+)
+def test_plurals(name: str, many: str) -> None:
+    assert plural(name) == many
+
+
+def test_wine_glasses_are_counted() -> None:
+    table = replace(NOW, scene=Scene((Thing("wine glass"), Thing("wine glass"))))
+    assert answer("What do you see?", table) == "I see two wine glasses."
+    assert answer("How many wine glasses do you see?", table) == "I see two wine glasses."
+    assert answer("How many glasses do you see?", table) == "I see two wine glasses."
+
+
+@pytest.mark.parametrize(
+    ("scene", "answers"),
+    [
+        (
+            Scene((Thing("cup"), Thing("cat", "brown")), ground="grey", subject="grey"),
+            ("The cat is brown.", "Yes. The cat is brown.", "No. The cat is brown."),
+        ),
+        (
+            Scene((Thing("cup"),), ground="white", subject="brown"),
+            (
+                "I see mainly brown on white.",
+                "Yes. I see mainly brown on white.",
+                "No. I see mainly brown on white.",
+            ),
+        ),
+        (
+            Scene(ground="white", subject="brown"),
+            ("It is brown.", "Yes. It is brown.", "No. It is brown."),
+        ),
+    ],
+)
+def test_questions_about_one_colour_agree(scene: Scene, answers: tuple[str, str, str]) -> None:
+    shown = replace(NOW, scene=scene)
+    asked = ("What colour is it?", "Is it brown?", "Is it grey?")
+    assert tuple(answer(question, shown) for question in asked) == answers
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (["What do you see?", "What colour is it?"], True),
+        (["Who is that?"], True),
+        (["What do you see?", "Who was Bach?", "How old is he?"], False),
+        (["What do you see?", "Who was Bach?", "Is it red?"], False),
+        (["What do you see?", "Who was Bach?", "What is this?"], False),
+        (["What do you see?", "Who was Bach?", "Nice. Describe it, please."], False),
+        (["What do you see?", "Who was Bach?", "What has changed?"], False),
+        (["What do you see?", "Who was Bach?", "How tall is it?", "Is it red?"], False),
+        # Its name, or the picture itself, needs no subject.
+        (["What do you see?", "Who was Bach?", "What colour is the cat?"], True),
+        (["What do you see?", "Who was Bach?", "What is in that picture?"], True),
+        (["What do you see?", "Who was Bach?", "It is late. Is there a dog?"], True),
+        (["What do you see?", "Who was Bach?", "What does that sign say?"], True),
+        # The picture is the subject again, or still.
+        (["What do you see?", "Who was Bach?", "What do you see?", "Is it red?"], True),
+        (["What do you see?", "Is it brown?", "Thanks.", "Is it old?"], True),
+        (["What do you see?", "Are you sure?", "", "Is it old?"], True),
+        (["", "Is it old?"], True),
+    ],
+)
+def test_it_is_a_picture_only_while_that_is_the_subject(said: list[str], *, expected: bool) -> None:
+    assert may_be_meant(Scene((Thing("cat"),)), said) == expected
 
 
 PURE = {

@@ -1,6 +1,7 @@
 """When the frames of a call are looked at."""
 
 import io
+import threading
 import time
 from collections.abc import Iterator
 from typing import cast
@@ -173,6 +174,40 @@ def test_a_busy_sight_keeps_the_last_scene(sight: CountingSight, clock: Clock) -
         job.result()
     assert show(call, OTHER) is not None
     assert sight.looks == 2
+
+
+def test_a_look_is_waited_for_once_and_only_while_it_runs(
+    sight: CountingSight, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    monkeypatch.setattr(watch, "wait", lambda _, seconds: waits.append(seconds))
+    runs, ends = threading.Event(), threading.Event()
+
+    def look(*_: object) -> Scene:
+        runs.set()
+        ends.wait(10)
+        return sight.scene
+
+    monkeypatch.setattr(sight, "look", look)
+    call, other = Watch(cast("Sight", sight)), Watch(cast("Sight", sight))
+    call.take((FRAME,), 0.2)
+    other.take((FRAME,), 0.2)
+    runs.wait()
+    assert other.scene is None
+    assert waits == [pytest.approx(0.02)]  # its look has not begun
+    waits.clear()
+    assert call.scene is None
+    clock.now += 0.15
+    assert call.scene is None
+    clock.now += 0.15
+    call.take((), 0.2)
+    assert call.scene is None
+    assert waits == [pytest.approx(one) for one in (0.02, 0.2, 0.02, 0.05)]
+    ends.set()
+    for one in (call, other):
+        assert one._work is not None
+        one._work.result()
+        assert one.scene == sight.scene
 
 
 def test_an_unreadable_frame_is_left_out(sight: CountingSight, clock: Clock) -> None:
