@@ -133,10 +133,10 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      r"|do all day|eat|eating|born|grow up|sleep|feel|feeling|like|love|married|sound)\b(?! (?:to|for"
      r"|with|better|well|in|at|when)\b).*",
      of_itself(NO_LIFE)),
-    (r"is it (?:ever |really )?(?:ok|wrong|right|rude|moral|immoral|ethical|unethical|fair|unfair|a sin|bad"
-     r"|selfish|normal) (?:to|that|if|when) .+"
-     r"|(?:what|which|who) (?:is|was) the (?:best|greatest|worst|coolest|nicest|funniest|most (?:beautiful"
-     r"|interesting|important|famous|talented)) (?!(?:way|time|method|place|thing|treatment|medicine|remedy"
+    (r"is it (?:ever |really )?(?:ok|wrong|right|rude|moral|immoral|ethical|unethical|fair|unfair|a sin"
+     r"|selfish) (?:to|if|when) .+"
+     r"|(?:what|which|who) (?:is|was) the (?:best|greatest|nicest|funniest|most (?:beautiful|interesting"
+     r"|talented)) (?!(?:way|time|method|place|thing|treatment|medicine|remedy"
      r"|part|selling|known)\b)[a-z]+(?: [a-z]+){0,2}(?: (?:ever|of all time|in the world|alive|in history))*",
      of_itself("I am a program, so I have no opinion. What do you think?")),
     (r"(?:do you think (?:that )?|will |would )(?:i|he|she|we|my \w+) [a-z].*|should i [a-z].*"

@@ -46,12 +46,13 @@ def _count(found: re.Match[str], _: Situation) -> str | None:
     return ", ".join(map(str, numbers)) + "."
 
 
-def _letter_beside(found: re.Match[str], _: Situation) -> str:
-    letter = found["letter"].upper()
-    other = chr(ord(letter) + (1 if found["side"] == "after" else -1))
-    if not other.isalpha():
-        return f"{letter} is the {'last' if letter == 'Z' else 'first'} letter of the alphabet."
-    return f"{other} comes {found['side']} {letter}."
+def _neighbour(found: re.Match[str], _: Situation) -> str:
+    """Of a letter or a number."""
+    this, step = found["this"].upper(), 1 if found["side"] == "after" else -1
+    other = str(int(this) + step) if this.isdigit() else chr(ord(this) + step)
+    if not other.lstrip("-").isalnum():
+        return f"{this} is the {'last' if this == 'Z' else 'first'} letter of the alphabet."
+    return f"{other} comes {found['side']} {this}."
 
 
 def _backwards(_: re.Match[str], situation: Situation) -> str | None:
@@ -172,8 +173,8 @@ TASK_ROWS: tuple[tuple[str, Answer], ...] = (
     (rf"(?P<hand>{'|'.join(_HANDS)})", _hand),
     (r"(?:(?:let us|(?:can|could|shall) (?:we|you)|do you want to|i want to) play |play )?rock paper"
      r"(?: and| or)? scissors(?: .*)?", fixed(_ASKS_HAND)),
-    (r"(?:what|which)(?: letter)? (?:comes|is) (?P<side>after|before) (?:the letter )?(?P<letter>[a-z])"
-     r"(?: in the alphabet)?", _letter_beside),
+    (r"(?:what|which)(?: letter| number)? (?:comes|is) (?P<side>after|before) (?:the (?:letter|number) )?"
+     r"(?P<this>[a-z]|\d{1,9})(?: in the alphabet)?", _neighbour),
     (rf"{PLEASE}(?:say|recite|tell me|sing|what is)? ?the (?:alphabet|abc)s?",
      fixed("A, B, C, D, E, F, G, H, I, J, K, L, M, N, O, P, Q, R, S, T, U, V, W, X, Y, Z.")),
     (r"(?:now |and )*(?:count )?(?:it |that )?backwards?", _backwards),

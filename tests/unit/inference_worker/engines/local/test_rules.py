@@ -336,6 +336,8 @@ SMALL_TALK = {
     "Count backwards from 20 by fives.": "20, 15, 10, 5.",
     "What comes after Z?": "Z is the last letter of the alphabet.",
     "Which letter comes before m?": "L comes before M.",
+    "What comes after nine?": "10 comes after 9.",
+    "What number comes before zero?": "-1 comes before 0.",
     "How old is somebody born in 1990?": "That person is 35 or 36 years old",
     "How old am I if I was born in 1985?": "You are 40 or 41 years old",
     "Which is heavier, a kilo of iron or a kilo of feathers?": "Both weigh the same",
