@@ -203,7 +203,12 @@ class LocalAnsweringView(AnsweringView):
         voices = self._slot.models.voices
         speaker = voices.speaker(tts.voice, self._manner) if tts.enabled else None
         filtered, language = self._slot.options.filter_obscene, self._slot.options.language
-        guard = AnswerGuard(filter_obscene=filtered, language=language, ends_empty=ends_empty)
+        guard = AnswerGuard(
+            filter_obscene=filtered,
+            language=language,
+            ends_empty=ends_empty,
+            may_repeat=isinstance(text, FixedText),
+        )
         self._answer = answer = LocalAnswer(
             text,
             speaker,

@@ -1,7 +1,9 @@
 """Cuts a stream of model text into clauses that can be spoken."""
 
+import enum
 import re
 import unicodedata
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from antiphon.inference_worker.engines.local.chinese import reader as chinese_reader
@@ -85,6 +87,65 @@ def words_of(text: str, language: str = "en") -> tuple[Word, ...]:
     return tuple(word for clause in [*clauses, *splitter.flush()] for word in clause.words)
 
 
+def clauses_of(words: Iterable[Word], language: str = "en") -> Iterator[Clause]:
+    """The clauses of an answer, or of its rest, that is known: cut as ClauseSplitter cuts its text."""
+    bounds = _Bounds(language)
+    clause: list[Word] = []
+    for word in words:
+        if clause and (end := bounds.before(len(clause), clause[-1].text, word.text)):
+            yield bounds.cut(clause, end)
+            clause = []
+        clause.append(word)
+        if end := bounds.after(len(clause), word.text, word.text):
+            yield bounds.cut(clause, end)
+            clause = []
+    if clause:
+        yield Clause(tuple(clause), ends_sentence=False)
+
+
+class _End(enum.Enum):
+    """What ends with a clause."""
+
+    CLAUSE = enum.auto()
+    SENTENCE = enum.auto()
+
+
+class _Bounds:
+    """Where the clauses of an answer end."""
+
+    def __init__(self, language: str) -> None:
+        self._lengths = _CHINESE_LENGTHS if language == "zh" else _LENGTHS
+        self._cut_clauses = 0
+
+    def before(self, count: int, last: str, word: str) -> _End | None:
+        """What ends because `word` follows a clause of `count` words, of which `last` is the last."""
+        if word[:1].isupper() and _MAY_END_SENTENCE.search(last):
+            return _End.SENTENCE
+        joins = _JOINT.fullmatch(word) and not _JOINT.fullmatch(last.lower())
+        if joins and count >= self._length.at_joint and not _UNFINISHED.search(last):
+            return _End.CLAUSE
+        return None
+
+    def after(self, count: int, last: str, word: str) -> _End | None:
+        """What ends with `word`. If that is a lone mark, `last` is the word to which it belongs, with it."""
+        if ends_sentence(word) and not (word == _NUMBER_FOLLOWS and count > 1):
+            return _End.SENTENCE
+        at_comma, breath = count >= self._length.at_comma, self._length.anywhere
+        if _UNFINISHED.search(last):
+            # The next word may belong to this one: a sign, a unit, the second number.
+            at_comma, breath = False, breath + _MORE_BREATH_WORDS
+        ends = count >= breath or (at_comma and _CLAUSE_END.search(word))
+        return _End.CLAUSE if ends else None
+
+    def cut(self, words: Iterable[Word], end: _End) -> Clause:
+        self._cut_clauses += 1
+        return Clause(tuple(words), ends_sentence=end is _End.SENTENCE)
+
+    @property
+    def _length(self) -> _Length:
+        return self._lengths[min(self._cut_clauses, len(self._lengths) - 1)]
+
+
 class ClauseSplitter:
     """Receives the model's text, one token each, and returns complete clauses.
 
@@ -99,7 +160,7 @@ class ClauseSplitter:
         self._begins_line = True
         self._markup = Markup()
         self._words: list[_Draft] = []
-        self._cut_clauses = 0
+        self._bounds = _Bounds(language)
         self._says_code = True
 
     def feed(self, piece: str) -> list[Clause]:
@@ -115,14 +176,14 @@ class ClauseSplitter:
             finished += self._end_word()
             self._glued = False
             if character == "\n":
-                finished.append(self._cut(ends_sentence=True))
+                finished.append(self._cut(_End.SENTENCE))
                 self._begins_line = True
         self._tokens += 1
         return [clause for clause in finished if clause]
 
     def flush(self) -> list[Clause]:
         """The clauses in the remaining text."""
-        finished = [*self._end_word(), self._cut(ends_sentence=True)]
+        finished = [*self._end_word(), self._cut(_End.SENTENCE)]
         return [clause for clause in finished if clause]
 
     def _begins_word(self, character: str) -> bool:
@@ -173,42 +234,23 @@ class ClauseSplitter:
         """The clause that is complete because `word` follows it."""
         if not self._words:
             return None
-        last = self._words[-1].text
-        if word[:1].isupper() and _MAY_END_SENTENCE.search(last):
-            return self._cut(ends_sentence=True)
-        joins = _JOINT.fullmatch(word) and not _JOINT.fullmatch(last.lower())
-        if joins and len(self._words) >= self._length.at_joint and not _UNFINISHED.search(last):
-            return self._cut(ends_sentence=False)
-        return None
-
-    @property
-    def _length(self) -> _Length:
-        lengths = _CHINESE_LENGTHS if self._language == "zh" else _LENGTHS
-        return lengths[min(self._cut_clauses, len(lengths) - 1)]
+        end = self._bounds.before(len(self._words), self._words[-1].text, word)
+        return self._cut(end) if end else None
 
     def _cut_after(self, word: str) -> Clause | None:
-        count = len(self._words)
-        if ends_sentence(word) and not (word == _NUMBER_FOLLOWS and count > 1):
-            return self._cut(ends_sentence=True)
-        at_comma, breath = count >= self._length.at_comma, self._length.anywhere
-        if _UNFINISHED.search(self._words[-1].text):
-            # The next word may belong to this one: a sign, a unit, the second number.
-            at_comma, breath = False, breath + _MORE_BREATH_WORDS
-        if count >= breath or (at_comma and _CLAUSE_END.search(word)):
-            return self._cut(ends_sentence=False)
-        return None
+        end = self._bounds.after(len(self._words), self._words[-1].text, word)
+        return self._cut(end) if end else None
 
-    def _cut(self, *, ends_sentence: bool) -> Clause | None:
+    def _cut(self, end: _End) -> Clause | None:
         drafts, self._words = self._words, []
         if not any(_is_shown_alone(character) for word in drafts for character in word.text):
             return None
-        self._cut_clauses += 1
         spoken = self._read([self._readable(word) for word in drafts])
         words = [
             Word(draft.text, draft.tokens, said, draft.glued)
             for draft, said in zip(drafts, spoken, strict=True)
         ]
-        return Clause(tuple(words), ends_sentence)
+        return self._bounds.cut(words, end)
 
     def _read(self, words: list[str]) -> list[str]:
         return chinese_reader.spoken_words(words) if self._language == "zh" else spoken_words(words)

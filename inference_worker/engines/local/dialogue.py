@@ -170,7 +170,7 @@ class Dialogue:
             followed = turn.interrupted or place < len(self._turns) or bool(expected)
             text = turn.played_text if followed else turn.text
             if text and turn.interrupted and turn.rest:
-                text = f"{text}{CUT}"
+                text = f"{text.rstrip()}{CUT}"
             if text and place == 1 and turn.role == "assistant":
                 messages[0]["content"] += f'{GREETED}{text}"'
             elif text:

@@ -1,7 +1,7 @@
 """One full-duplex session of the local engine."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -196,8 +196,10 @@ class LocalDuplexView(DuplexView):
     def replay(self, units: Sequence[PastUnit]) -> None:
         """Restore the dialogue from memos and texts, then the open utterance and the open reply."""
         conversation, speech_input = self._prepared()
-        restore_texts(units, conversation)
-        restore_dialogue(units, conversation.dialogue)
+        self._show_newest_frames(units, conversation)
+        restore_dialogue(units, conversation.dialogue, conversation.add_text)
+        for text in units[-1].memo.get("to_say", ()) if units else ():
+            conversation.add_text(TextKind.COMMENTARY, text)
         self._units = len(units)
         self._input_ms = sum(self._duration_ms(unit) for unit in units)
         greeting = bool(units) and bool(units[-1].memo.get("greeting"))
@@ -209,6 +211,12 @@ class LocalDuplexView(DuplexView):
             conversation.interrupt()
             conversation.user_said(text)
         conversation.read_ahead()
+
+    def _show_newest_frames(self, units: Sequence[PastUnit], conversation: Conversation) -> None:
+        """What the camera showed last, and how long ago that was."""
+        newest = max((place for place, unit in enumerate(units) if unit.frames), default=len(units))
+        for unit in units[newest:]:
+            conversation.see(unit.frames, self._duration_ms(unit) / 1000.0)
 
     def add_history(self, history: Sequence[tuple[TextKind, str]]) -> None:
         conversation, _ = self._prepared()
@@ -393,26 +401,28 @@ def memo_of_unfinished(rest: UnfinishedReply) -> dict[str, Any]:
     }
 
 
-def restore_texts(units: Sequence[PastUnit], conversation: Conversation) -> None:
-    for unit in units:
-        for kind, text in unit.memo.get("texts", ()):
-            conversation.add_text(TextKind(kind), text)
-    for text in units[-1].memo.get("to_say", ()) if units else ():
-        conversation.add_text(TextKind.COMMENTARY, text)
-
-
-def restore_dialogue(units: Sequence[PastUnit], dialogue: Dialogue) -> None:
+def restore_dialogue(
+    units: Sequence[PastUnit],
+    dialogue: Dialogue,
+    add_text: Callable[[TextKind, str], None] = lambda *_: None,
+) -> None:
+    """`add_text` takes the texts that were added before each unit."""
+    rest = ""
     for unit in units:
         if unit.played_ms is not None:
             dialogue.set_played(unit.played_ms)
+        for kind, text in unit.memo.get("texts", ()):
+            add_text(TextKind(kind), text)
+        if unit.is_listen:
+            dialogue.interrupt_turn(rest)
         if text := unit.memo.get("user"):
             dialogue.add_user_text(str(text))
         if unit.is_listen:
-            dialogue.interrupt_turn()
             continue
         words = unit.memo.get("word_times", [(0.0, unit.text)] if unit.text else [])
         pieces = [TimedWord(float(at_ms), str(text)) for at_ms, text in words]
         dialogue.add_spoken(pieces, float(unit.memo.get("sound_ms", 0.0)))
+        rest = " ".join(str(text) for text, _ in unit.memo.get("rest", ()))
         if unit.end_of_turn:
             dialogue.end_turn()
 

@@ -121,13 +121,19 @@ class AnswerGuard:
     """
 
     def __init__(
-        self, *, filter_obscene: bool, language: str = "en", ends_empty: bool = False
+        self,
+        *,
+        filter_obscene: bool,
+        language: str = "en",
+        ends_empty: bool = False,
+        may_repeat: bool = False,
     ) -> None:
         """`ends_empty`: replace an answer that begins with _EMPTY_OPENINGS, and end one in which they follow.
 
-        Such an answer says no sentence twice.
+        Such an answer says no sentence twice. `may_repeat`: no model wrote it, so what repeats is meant.
         """
         self.ended = False
+        self._may_repeat = may_repeat
         self._ends_empty = ends_empty
         self._most_sentences = 2 if ends_empty else _MOST_REPEATS
         self._opening: list[str] | None = [] if ends_empty else None
@@ -224,9 +230,7 @@ class AnswerGuard:
             words = _words_in(plain)
             self._words += words
             self._sentence += words
-            if self._repeats_phrase(len(words)) or (
-                _SENTENCE_END.search(word) and self._repeats_sentence()
-            ):
+            if not self._may_repeat and self._repeats(word, len(words)):
                 self.ended = True
                 return ""
         self._held += word
@@ -239,7 +243,7 @@ class AnswerGuard:
     def _begins_item(self, word: str) -> re.Match[str] | None:
         """The marker of a list's item: a number at the beginning of a sentence."""
         begins = self._may_begin_item or not self._sentence
-        return _MARKER.fullmatch(word) if begins else None
+        return _MARKER.fullmatch(word) if begins and not self._may_repeat else None
 
     def _add_item(self, marker: re.Match[str]) -> str:
         """Small models write lists that begin again and again with the same number.
@@ -271,6 +275,11 @@ class AnswerGuard:
         return any(_OBSCENE.fullmatch(part) for part in parts) or bool(
             _OBSCENE_PAIR.fullmatch(pair)
         )
+
+    def _repeats(self, word: str, added: int) -> bool:
+        """Whether `word`, which added so many words, ends what was said too often."""
+        ends = bool(_SENTENCE_END.search(word))
+        return self._repeats_phrase(added) or (ends and self._repeats_sentence())
 
     def _repeats_phrase(self, added: int) -> bool:
         """Whether a phrase that ends in the last `added` words was said too often."""
@@ -315,5 +324,5 @@ def mourns(text: object) -> bool:
 
 def cleaned(text: str) -> str:
     """A complete text, cut at its first obscene word."""
-    guard = AnswerGuard(filter_obscene=True)
+    guard = AnswerGuard(filter_obscene=True, may_repeat=True)
     return (guard.feed(text) + guard.flush()).strip()

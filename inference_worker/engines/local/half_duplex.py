@@ -23,6 +23,7 @@ from antiphon.inference_worker.engines.local.rules.follow_up import rest_to_cont
 from antiphon.inference_worker.engines.local.rules.situation import CAMERA_OFF
 from antiphon.inference_worker.engines.local.self_knowledge import SelfKnowledge
 from antiphon.inference_worker.engines.local.sight.scene import Scene
+from antiphon.inference_worker.engines.local.speech import TimedWord
 from antiphon.inference_worker.engines.processor import HalfDuplexView
 from antiphon.inference_worker.engines.types import Delta, EngineError, PastTurn, UnsupportedContent
 from antiphon.shared_schemas.audio import SILENCE, Samples
@@ -43,8 +44,8 @@ _INTERIM_PATIENCE_S = 0.1
 class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
     """If the context overflows, the oldest turns are dropped.
 
-    A turn's memo contains `user`, its transcript, and `goodbye` if the answer to a goodbye is complete
-    and the client asked for that.
+    A turn's memo contains `user`, its transcript, `goodbye` if the answer to a goodbye is complete and the
+    client asked for that, and `answer`, its whole text, if the user may interrupt what is played of it.
     """
 
     longest_patience = 2.0
@@ -62,6 +63,8 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
         self._recognised: tuple[Samples, Transcript] = (SILENCE, Transcript())
         self._doubtful = False
         self._said_goodbye = False
+        self._answer_text = ""
+        """Of this turn, as far as it was made."""
         self._context_tokens = 0
 
     def prepare(
@@ -95,7 +98,7 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
 
     def greet(self, said: str) -> Iterator[Delta]:
         dialogue = self._prepared_dialogue()
-        self._before, self._transcript = copy.deepcopy(dialogue), ""
+        self._before, self._transcript, self._answer_text = copy.deepcopy(dialogue), "", ""
         dialogue.add_assistant_text(said)
         text = FixedText(self._config.greeting.strip()[len(said) :])
         yield from self._say(dialogue, self._speak(text, self._config.tts))
@@ -131,7 +134,7 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
         """Transcribe the utterance. One without words is ignored and gets no answer."""
         dialogue = self._prepared_dialogue()
         self._before, self._interim = copy.deepcopy(dialogue), None
-        self._said_goodbye = False
+        self._said_goodbye, self._answer_text = False, ""
         transcript = self._transcribe(utterance)
         self._transcript, self._doubtful = transcript.text, transcript.doubtful
         if self._transcript:
@@ -170,6 +173,8 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
 
     def memo(self) -> dict[str, Any]:
         memo: dict[str, Any] = {"user": self._transcript} if self._transcript else {}
+        if self._config.barge_in and self._answer_text:
+            memo["answer"] = self._answer_text
         return memo | {"goodbye": True} if self._said_goodbye else memo
 
     def rollback(self) -> None:
@@ -186,8 +191,7 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
                 text = transcribe(self._slot.models.recogniser, turn.audio).text
             if text:
                 dialogue.add_user_text(text)
-            dialogue.add_assistant_text(turn.text)
-            dialogue.end_turn()
+            _restore_answer(turn, dialogue)
         dialogue.trim(self._prompt_limit)
         if turns:
             self._context_tokens = self._read(dialogue)
@@ -217,6 +221,8 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
             self._answer = None
             dialogue.add_spoken(answer.pieces, answer.sound_ms)
             dialogue.end_turn()
+            if answer.pieces:
+                self._answer_text = dialogue.last_answer
             self._context_tokens = answer.context_tokens or self._context_tokens
         if self._config.end_on_goodbye and not answer.ended:
             self._said_goodbye = self._knowledge.is_farewell(dialogue.last_answer)
@@ -228,3 +234,14 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
         if self._dialogue is None:
             raise EngineError("the session is not prepared")
         return self._dialogue
+
+
+def _restore_answer(turn: PastTurn, dialogue: Dialogue) -> None:
+    """The played part begins at 0 ms, and the rest, which no one heard, at 1 ms."""
+    whole = str(turn.memo.get("answer", ""))
+    rest = whole[len(turn.text) :] if turn.cut and whole.startswith(turn.text) else ""
+    pieces = [TimedWord(float(at), text) for at, text in enumerate((turn.text, rest)) if text]
+    dialogue.add_spoken(pieces, 2.0)
+    dialogue.end_turn()
+    if turn.cut and pieces:
+        dialogue.interrupt_answer(1.0)

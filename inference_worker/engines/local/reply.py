@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from antiphon.inference_worker.engines.common.costs import StageCosts
-from antiphon.inference_worker.engines.local.clauses import ClauseSplitter, ends_sentence
+from antiphon.inference_worker.engines.local.clauses import ClauseSplitter, clauses_of
 from antiphon.inference_worker.engines.local.guard import AnswerGuard
 from antiphon.inference_worker.engines.local.language_model import Generation, spoken_pieces
 from antiphon.inference_worker.engines.local.speech import Clause, SpeechQueue, SpokenClause, Word
@@ -104,14 +104,7 @@ class Reply:
         return self._speaker.speak(clause, self._costs, self._cancelled.is_set)
 
     def _clauses(self) -> Generator[Clause, None, None]:
-        words: list[Word] = []
-        for word in self._rest.words:
-            words.append(word)
-            if ends_sentence(word.text):
-                yield Clause(tuple(words), ends_sentence=True)
-                words = []
-        if words:
-            yield Clause(tuple(words), ends_sentence=False)
+        yield from clauses_of(self._rest.words, self._language)
         if self._rest.more:
             yield from self._generated(len(self._rest.words))
 

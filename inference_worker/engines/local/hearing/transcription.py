@@ -18,6 +18,7 @@ from antiphon.inference_worker.engines.local.chinese.script import continuation
 from antiphon.inference_worker.engines.local.hearing.moonshine import WIDTH, Moonshine
 from antiphon.inference_worker.engines.local.hearing.transcript import Transcript
 from antiphon.inference_worker.engines.local.hearing.whisper import Whisper
+from antiphon.inference_worker.engines.local.spoken_text.numerals import TENS, UNITS
 from antiphon.inference_worker.engines.types import (
     Delta,
     ProgressCallback,
@@ -202,6 +203,15 @@ _WORD_LOOP = re.compile(r"\b([\w']+)(?:[\s,]+\1\b){3,}", re.IGNORECASE)
 _PHRASE_LOOP = re.compile(r"\b([\w']+(?:[\s,]+[\w']+){1,2})(?:[\s,]+\1\b){2,}", re.IGNORECASE)
 """A word four times in a row, or a few words three times. The recogniser writes that for noise."""
 
+_NUMERIC = re.compile(
+    rf"(?:(?:(?:a|and)[\s,]+)*(?:{'|'.join((*UNITS, *TENS))}|hundred|thousand|million|point|\d\w*"
+    rf"|{_OPERATOR})\b[\s,]*)+",
+    re.IGNORECASE,
+)
+"""A number or a part of a sum, which users do repeat: "two plus two plus two plus two"."""
+
+_LONGEST_SUM = 30
+"""Words."""
 
 _LOOP = re.compile(r"(.*?)\b([\w']+(?:[\s,]+[\w']+){0,3}?)(?:[\s,.]+\2\b){5,}", re.IGNORECASE)
 _CALLS = frozenset(
@@ -215,7 +225,9 @@ def is_loop(text: str) -> bool:
     found = _LOOP.match(text)
     if found is None or found[2].lower() in _CALLS:
         return False
-    return len(found[1]) < len(text) / 2
+    words = len(re.findall(r"[\w']+", found[0]))
+    may_be_said = _NUMERIC.fullmatch(found[2]) and words <= _LONGEST_SUM
+    return not may_be_said and len(found[1]) < len(text) / 2
 
 
 def corrected(text: str) -> str:
@@ -223,7 +235,11 @@ def corrected(text: str) -> str:
     text = _JOINED.sub(r"\1 ", _OLD_SPELLING.sub(r"\1\2", text))
     text = _BEFORE.sub(lambda found: f"{_number(found[1])} ", text)
     text = _AFTER.sub(lambda found: f"{found[1]} {_number(found[2])}", text)
-    return _PHRASE_LOOP.sub(r"\1", _WORD_LOOP.sub(r"\1", text))
+    return _PHRASE_LOOP.sub(_once, _WORD_LOOP.sub(_once, text))
+
+
+def _once(loop: re.Match[str]) -> str:
+    return loop[0] if _NUMERIC.fullmatch(loop[1]) else loop[1]
 
 
 def _number(word: str) -> str:

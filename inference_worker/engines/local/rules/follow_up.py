@@ -54,7 +54,11 @@ _MOST_WORDS = 4
 _CAPITAL = r"[A-Z][\w'-]*(?: (?:of |the )?[A-Z][\w'-]*)*"
 _NAME = re.compile(rf"(?<=[a-z,] ){_CAPITAL}")
 _NUMBER = re.compile(r"(?:minus )?\d+(?:[.,]\d+)*")
-_PERCENT = re.compile(r"(?:\d+(?:\.\d+)?|\b[a-z]+(?:-[a-z]+)?) ?(?:%|per ?cent\b)", re.IGNORECASE)
+_PERCENT = re.compile(
+    r"(?:(?<!\d)\d+(?:\.\d+)?|\b[a-z]+(?:-[a-z]+)?) ?(?:%|per ?cent\b)", re.IGNORECASE
+)
+"""Begins at the first digit: a search from each digit of a long number would take very long."""
+
 _HOW_MANY = re.compile(r"(?<=\bhow many )[a-z]+", re.IGNORECASE)
 _BETWEEN = re.compile(r"\bbetween [^.?!]+", re.IGNORECASE)
 _DAY = re.compile(

@@ -98,13 +98,22 @@ _TAIL = re.compile(
 )
 
 
+_LONGEST_TAIL = 20
+"""Characters, at least those of the longest text that _TAIL matches."""
+
+_MOST_PEELED = 20
+"""Polite words: a client may send a text of nothing else, and each takes a look at the rest."""
+
+
 def peeled(text: str) -> Iterator[str]:
     """The plain `text`, then what remains of it as polite words are taken from its ends."""
-    while text:
-        yield text
-        shorter = _TAIL.sub("", text)
-        if shorter == text and (lead := _LEAD.match(text)):
-            shorter = text[lead.end() :]
-        if shorter == text:
+    for _ in range(_MOST_PEELED):
+        if not text:
             return
-        text = shorter.strip()
+        yield text
+        if tail := _TAIL.search(text, max(0, len(text) - _LONGEST_TAIL)):
+            text = text[: tail.start()].strip()
+        elif lead := _LEAD.match(text):
+            text = text[lead.end() :].strip()
+        else:
+            return

@@ -3,7 +3,16 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.inference_worker.engines.local.clauses import ClauseSplitter, ends_sentence
+from antiphon.inference_worker.engines.common.costs import StageCosts
+from antiphon.inference_worker.engines.local.answer import FixedText
+from antiphon.inference_worker.engines.local.clauses import (
+    ClauseSplitter,
+    clauses_of,
+    ends_sentence,
+    words_of,
+)
+from antiphon.inference_worker.engines.local.guard import AnswerGuard
+from antiphon.inference_worker.engines.local.reply import Reply, UnfinishedReply
 from antiphon.inference_worker.engines.local.speech import Clause
 
 
@@ -106,3 +115,50 @@ def test_every_speakable_character_is_returned_once_and_in_order(text: str, size
     at_once = whole.feed(text) + whole.flush()
     assert " ".join(c.text for c in clauses) == " ".join(c.text for c in at_once)
     assert all(word.text and word.tokens >= 1 for clause in clauses for word in clause.words)
+
+
+TELESCOPE = (
+    "A telescope is a magnifier of images of distant objects, such as planets, that are far away – "
+    "like Mars. Dr. Galilei used it at 9 p.m. And, in 1609, it was 30 in long."
+)
+
+
+def test_the_words_of_an_answer_are_cut_as_their_text() -> None:
+    words = words_of(TELESCOPE)
+    clauses = list(clauses_of(words))
+    assert [clause.text for clause in clauses] == texts(TELESCOPE)
+    assert [clause.ends_sentence for clause in clauses] == [
+        clause.ends_sentence for clause in split(TELESCOPE)
+    ]
+    assert tuple(word for clause in clauses for word in clause.words) == words
+
+
+def test_the_words_of_a_chinese_answer_stay_together() -> None:
+    text = "望远镜是一种仪器，可以看到很远的东西，例如行星。它有50厘米长。"
+    words = words_of(text, "zh")
+    splitter = ClauseSplitter("zh")
+    whole = [*splitter.feed(text), *splitter.flush()]
+    assert [clause.text for clause in clauses_of(words, "zh")] == [one.text for one in whole]
+
+
+@given(st.text(alphabet="aZ9 .,!—–'\"(°%", max_size=80))
+def test_no_word_is_lost_by_cutting(text: str) -> None:
+    words = words_of(text)
+    assert tuple(word for clause in clauses_of(words) for word in clause.words) == words
+
+
+def test_a_long_answer_that_is_known_is_spoken_clause_by_clause() -> None:
+    """The first sentence would be late, or spoken by another voice."""
+    words = words_of(TELESCOPE)
+    reply = Reply(
+        lambda: FixedText(""),
+        None,
+        StageCosts(),
+        12,
+        UnfinishedReply(words, more=False),
+        AnswerGuard(filter_obscene=False),
+        begun=False,
+    )
+    clauses = list(reply._clauses())
+    assert [clause.text for clause in clauses] == texts(TELESCOPE)
+    assert max(len(clause.words) for clause in clauses[:2]) < 10

@@ -545,6 +545,75 @@ def test_replay_during_an_utterance_processes_it_again(
     assert "Germany" in user_turns(rest)
 
 
+def test_replay_during_a_video_call_knows_what_the_camera_shows(
+    view: LocalDuplexView, other_view: LocalDuplexView
+) -> None:
+    chunks, frame = units_of(spoken("What do you see?")), photograph("cat")
+    results = run_units(view, chunks[:-1])
+    other_view.prepare("You are a helpful assistant.", STEADY)
+    units = past(results, chunks[:-1])
+    units[0] = dataclasses.replace(units[0], frames=(photograph("horse"),))
+    units[-1] = dataclasses.replace(units[-1], frames=(frame,))
+    other_view.replay(units)
+    watch = other_view._prepared()[0]._view
+    assert isinstance(watch, Watch)
+    assert watch._work is not None
+    watch._work.result()
+    answer = [*run_units(other_view, chunks[-1:]), *listen(other_view)]
+    assert text_of(answer) == "I see a brown cat."
+
+
+def test_replay_long_after_the_camera_was_off_shows_nothing(view: LocalDuplexView) -> None:
+    chunks = [silence(1.0)] * 5
+    units = past(run_units(view, chunks), chunks)
+    units[0] = dataclasses.replace(units[0], frames=(photograph("cat"),))
+    view.replay(units)
+    watch = view._prepared()[0]._view
+    assert isinstance(watch, Watch)
+    assert not watch.is_behind
+    assert watch.scene is None
+
+
+def test_replay_keeps_the_place_of_added_texts_and_the_rest_of_a_cut_answer(
+    view: LocalDuplexView, other_view: LocalDuplexView
+) -> None:
+    chunks = units_of(spoken("What can you do?"))
+    results = run_units(view, chunks)
+    while results[-1].is_listen:
+        chunks.append(silence(1.0))
+        results.append(run_unit(view, silence(1.0)))
+    view.prefill(silence(1.0))
+    results.append(view.generate(force_listen=True))
+    view.finalize()
+    view.add_text(TextKind.USER, "My name is Bob.")
+    view.add_text(TextKind.ASSISTANT, "Hello Bob.")
+    view.add_text(TextKind.USER, "All right.")
+    results.append(run_unit(view, silence(1.0)))
+    other_view.prepare("You are a helpful assistant.", STEADY)
+    other_view.replay(past(results, [*chunks, silence(1.0), silence(1.0)]))
+    messages, restored = (one._prepared()[0].dialogue.messages() for one in (view, other_view))
+    assert restored == messages
+    assert messages[2]["content"].endswith(CUT)
+
+
+def test_another_worker_can_go_on_with_a_cut_answer(
+    view: LocalDuplexView, other_view: LocalDuplexView
+) -> None:
+    chunks = units_of(spoken("What can you do?"))
+    results = run_units(view, chunks)
+    while results[-1].is_listen:
+        chunks.append(silence(1.0))
+        results.append(run_unit(view, silence(1.0)))
+    view.prefill(silence(1.0))
+    results.append(view.generate(force_listen=True))
+    view.finalize()
+    other_view.prepare("You are a helpful assistant.", STEADY)
+    other_view.replay(past(results, [*chunks, silence(1.0)]))
+    promised = " ".join(text for text, _ in results[-2].memo["rest"])
+    assert promised
+    assert text_of(converse(other_view, "Please continue.")) == promised
+
+
 def test_replay_answers_an_open_question(
     view: LocalDuplexView, other_view: LocalDuplexView
 ) -> None:

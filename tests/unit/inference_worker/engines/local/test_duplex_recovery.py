@@ -2,6 +2,7 @@ from dataclasses import replace
 from typing import cast
 
 import numpy as np
+import pytest
 
 from antiphon.inference_worker.engines.local.dialogue import Dialogue
 from antiphon.inference_worker.engines.local.duplex import (
@@ -79,6 +80,50 @@ def test_another_worker_knows_the_playback_position() -> None:
         ("user", "Sing"),
         ("assistant", "La —"),
         ("user", "Stop"),
+    ]
+
+
+REST = (Word("there", 1, "there"), Word("was a", 2, "was a"), Word("king.", 1, "king."))
+
+
+@pytest.mark.parametrize(
+    "after", [(listened("Stop."),), (listened(), listened("Stop."))], ids=["at once", "later"]
+)
+def test_another_worker_knows_the_rest_of_an_interrupted_answer(
+    after: tuple[PastUnit, ...],
+) -> None:
+    begun = speaking_unit(TimedWord(0.0, "Once upon a time"))
+    memo = begun.memo | memo_of_unfinished(UnfinishedReply(REST, more=False))
+    dialogue = Dialogue("")
+    units = [listened("Tell me a story."), replace(begun, memo=memo), *after]
+    restore_dialogue([*units, spoke("All right.", end=True), listened("Go on.")], dialogue)
+    assert dialogue.rest_of_cut_answer == "there was a king."
+    assert dialogue.messages()[2]["content"] == "Once upon a time —"
+
+
+def test_an_answer_of_a_worker_that_stored_no_rest_has_none() -> None:
+    dialogue = Dialogue("")
+    restore_dialogue([listened("Sing"), spoke("La la"), listened("Stop")], dialogue)
+    assert dialogue.rest_of_cut_answer == ""
+
+
+def test_the_rest_of_an_earlier_answer_is_not_that_of_the_next() -> None:
+    memo = memo_of_unfinished(UnfinishedReply(REST, more=False))
+    dialogue = Dialogue("")
+    units = [spoke("Once", **memo), listened("Stop"), listened("Sing"), spoke("La"), listened()]
+    restore_dialogue(units, dialogue)
+    assert dialogue.rest_of_cut_answer == ""
+
+
+def test_texts_that_were_added_during_a_call_stay_where_they_were() -> None:
+    dialogue = Dialogue("")
+    added = replace(listened("Hello?"), memo={"user": "Hello?", "texts": [["user", "I am Bob."]]})
+    units = [listened("I am Ann."), spoke("Hello Ann.", end=True), added]
+    restore_dialogue(units, dialogue, lambda _, text: dialogue.add_user_text(text))
+    assert [message["content"] for message in dialogue.messages()[1:]] == [
+        "I am Ann.",
+        "Hello Ann.",
+        "I am Bob. Hello?",
     ]
 
 

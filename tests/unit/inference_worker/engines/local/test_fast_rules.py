@@ -2,12 +2,23 @@
 
 import subprocess
 import sys
+import time
 
 import pytest
 
+from antiphon.inference_worker.engines.local.dialogue import LlmMessage, recalled
+from antiphon.inference_worker.engines.local.options import LocalOptions
+from antiphon.inference_worker.engines.local.processor import LocalProcessor
 from antiphon.inference_worker.engines.local.rules import follow_up, references
-from antiphon.inference_worker.engines.local.rules.follow_up import whole_question
-from antiphon.inference_worker.engines.local.rules.text import plain
+from antiphon.inference_worker.engines.local.rules.follow_up import (
+    rest_to_continue,
+    whole_question,
+)
+from antiphon.inference_worker.engines.local.rules.text import peeled, plain
+from antiphon.inference_worker.engines.local.self_knowledge import SelfKnowledge
+from antiphon.inference_worker.engines.types import ContextFull
+from antiphon.shared_schemas.config import ChatOptions
+from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart
 
 _ENDS = 600
 """Seconds for a process on a busy machine; doubling takes longer."""
@@ -56,3 +67,41 @@ def test_each_of_the_last_turns_is_read_a_few_times(monkeypatch: pytest.MonkeyPa
         "What is the capital of Italy?"
     )
     assert len(read) < 100
+
+
+_MOST_S = 60.0
+"""Of a processor that others use as well; a quadratic search takes minutes."""
+
+LONG_TEXTS = tuple((part * 200_000)[:200_000] for part in ("and ", "no, ", " please", "1"))
+
+
+@pytest.mark.parametrize("text", LONG_TEXTS, ids=("lead", "comma", "tail", "digits"))
+def test_no_long_text_takes_long(text: str) -> None:
+    begun = time.process_time()
+    for question in ("Who is he?", "And 20%?"):
+        for turns in ((text,), (text, "Yes.", question)):
+            messages: list[LlmMessage] = [{"role": "system", "content": "Be brief."}]
+            messages += [
+                {"role": ("user", "assistant")[place % 2], "content": turn}
+                for place, turn in enumerate(turns)
+            ]
+            assert recalled(messages)
+            SelfKnowledge(LocalOptions()).answer(messages)
+            rest_to_continue(messages, "and they lived happily.")
+    assert time.process_time() - begun < _MOST_S
+
+
+@pytest.mark.speech
+def test_a_chat_refuses_a_long_text_at_once(local_engine: LocalProcessor) -> None:
+    request = local_engine.set_chat_mode()
+    begun = time.process_time()
+    with pytest.raises(ContextFull):
+        request.prefill([ConversationMessage(Role.USER, (TextPart(LONG_TEXTS[0]),))], ChatOptions())
+    assert time.process_time() - begun < _MOST_S
+    request.cleanup()
+
+
+def test_polite_words_are_taken_from_both_ends() -> None:
+    assert list(peeled("please tell me the time please then"))[-1] == "the time"
+    assert list(peeled("")) == []
+    assert len(list(peeled(LONG_TEXTS[0]))) < 100

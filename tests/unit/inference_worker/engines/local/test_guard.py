@@ -166,9 +166,25 @@ def test_an_answer_may_be_sorry_for_a_loss() -> None:
     assert not mourns("My hamster is called Dan.")
 
 
+REPEATED = (
+    "Hello, hello, hello, hello, hello, hello, hello, hello, hello, hello!",
+    "It says: We are open. We are open. We are open. We are open.",
+    "It says: 9. Tea 9. Milk 9. Sugar",
+    "H, A, H, A, H, A, H, A, H, A, H, A.",
+)
+
+
+@pytest.mark.parametrize("text", REPEATED)
+def test_a_text_that_no_model_wrote_may_repeat_itself(text: str) -> None:
+    assert cleaned(text) == text
+    guard = AnswerGuard(filter_obscene=False, may_repeat=True)
+    assert guard.feed(text) + guard.flush() == text
+
+
 def test_a_complete_text_is_cleaned() -> None:
     assert cleaned("Nice to meet you, Peter.") == "Nice to meet you, Peter."
     assert cleaned("Nice to meet you, Fucker.") == f"Nice to meet you, {CLOSING}"
+    assert cleaned("Shit. Shit.") == CLOSING
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 
 from antiphon.inference_worker.engines.local import models
 from antiphon.inference_worker.engines.local.answer import FixedText
+from antiphon.inference_worker.engines.local.guard import CLOSING
 from antiphon.inference_worker.engines.local.half_duplex import LocalHalfDuplexView
 from antiphon.inference_worker.engines.local.hearing.transcription import pieces_of
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
@@ -167,6 +168,15 @@ def test_a_spoken_answer_ends_with_the_sentence_in_which_it_gets_too_long(
     assert text_of(list(shown)) == text
 
 
+@pytest.mark.parametrize("speak", [False, True])
+def test_an_answer_by_rule_may_repeat_itself(view: LocalHalfDuplexView, *, speak: bool) -> None:
+    text = "Hello, hello, hello, hello, hello, hello, hello, hello, hello, hello!"
+    voice = TtsConfig(voice=ESPEAK, enabled=speak)
+    assert text_of(list(view._speak(FixedText(text), voice))) == text
+    obscene = text_of(list(view._speak(FixedText("Nice to meet you, Fucker."), voice)))
+    assert obscene == f"Nice to meet you, {CLOSING}"
+
+
 def test_a_break_keeps_the_spoken_text(view: LocalHalfDuplexView) -> None:
     view.prefill(spoken(STORY))
     deltas = view.generate()
@@ -198,6 +208,47 @@ def test_another_worker_has_the_turns(sessions: list[LocalHalfDuplexView]) -> No
     second.replay([Past(audio=None, text=spoken_part, memo=first.memo())])
     assert second.kv_cache_length >= first.kv_cache_length - 2
     assert "Berlin" in text_of(answer(second, AND_GERMANY))
+
+
+@pytest.mark.parametrize("played_ms", [0.0, 1500.0])
+def test_another_worker_goes_on_with_an_interrupted_answer(
+    sessions: list[LocalHalfDuplexView], played_ms: float
+) -> None:
+    first, second = sessions
+    for view in sessions:
+        view.prepare(SYSTEM, config().model_copy(update={"barge_in": True}))
+    whole = text_of(answer(first, "What can you do?"))
+    memo = first.memo()
+    assert memo["answer"] == whole
+    first.interrupted(played_ms)
+    dialogue = first._prepared_dialogue()
+    played = whole.removesuffix(f" {dialogue.rest_of_cut_answer}") if played_ms else ""
+    second.replay([Past(audio=None, text=played, memo=memo, cut=True)])
+    restored = second._prepared_dialogue()
+    assert restored.rest_of_cut_answer == dialogue.rest_of_cut_answer
+    assert restored.messages() == dialogue.messages()
+    if played:
+        assert text_of(answer(second, "Please continue.")) == dialogue.rest_of_cut_answer
+
+
+def test_an_interrupted_answer_of_a_worker_that_stored_only_its_transcript(
+    view: LocalHalfDuplexView,
+) -> None:
+    said, memo = "A, B, C,", {"user": "Say the alphabet."}
+    view.replay([Past(audio=None, text=said, memo=memo, cut=True)])
+    assert view._prepared_dialogue().rest_of_cut_answer == ""
+    assert view._prepared_dialogue().messages()[2]["content"] == said
+
+
+def test_only_an_answer_that_may_be_interrupted_is_stored(view: LocalHalfDuplexView) -> None:
+    view.prepare(SYSTEM, config(speak=False))
+    answer(view, "What can you do?")
+    assert list(view.memo()) == ["user"]
+    view.prepare(SYSTEM, config(speak=False).model_copy(update={"barge_in": True}))
+    answer(view, "What can you do?")
+    view.prefill(silence(0.0))
+    assert list(view.generate()) == []
+    assert view.memo() == {}
 
 
 def test_a_turn_without_a_transcript_is_transcribed_again(view: LocalHalfDuplexView) -> None:
