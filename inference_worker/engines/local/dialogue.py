@@ -240,6 +240,9 @@ _OPENING = re.compile(
 )
 """Before a question that needs no other: "OK, then what is gravity?"."""
 
+_LONGEST_TURN, _MOST_SEARCHED = 4000, 200
+"""Characters of a message, and exchanges, that are searched for what a question refers to."""
+
 _FEW_WORDS = 2
 
 _WORD = re.compile(
@@ -264,27 +267,34 @@ def recalled(messages: Sequence[LlmMessage], *, examples: bool = True) -> list[L
     if asked is None or not all(isinstance(message["content"], str) for message in messages):
         return list(messages)
     first = next(place for place, said in enumerate(messages) if said["role"] != "system")
-    exchanges = _exchanges(messages[first:asked])
-    earlier = [said["content"] for said in messages[:asked] if said["role"] == "user"]
-    text = whole_question(messages[asked]["content"], earlier)
-    question = plain(text)
-    asks = "?" in text or any(map(ASKS.match, peeled(question)))
+    exchanges = _exchanges(messages[first:asked])[-_MOST_SEARCHED:]
+    earlier = [_beginning(said) for said in messages[:asked] if said["role"] == "user"]
+    text, begin = messages[asked]["content"], _beginning(messages[asked])
+    if text == begin:
+        text = begin = whole_question(text, earlier)
+    question = plain(begin)
+    asks = "?" in begin or any(map(ASKS.match, peeled(question)))
     words = _content_words(question)
     kept = [
         exchange
         for exchange in exchanges
-        if words & _content_words(*(plain(said["content"]) for said in exchange))
+        if words & _content_words(*(plain(_beginning(said)) for said in exchange))
         and not _apologises(exchange)
     ][-_MOST_EXCHANGES:]
     if exchanges and exchanges[-1] not in kept and (not asks or _follows_up(question)):
         *before, last = exchanges
-        continues = bool(before) and _follows_up(plain(last[0]["content"]))
+        continues = bool(before) and _follows_up(plain(_beginning(last[0])))
         continued = before[-1:] if continues and not _apologises(before[-1]) else []
         kept = [*(continued or kept)[1 - _MOST_EXCHANGES :], last]
     shown = _EXAMPLES if examples and not asks else ()
     chosen = (said for exchange in kept for said in exchange)
     whole = {**messages[asked], "content": text}
     return [*messages[:first], *shown, *chosen, whole, *messages[asked + 1 :]]
+
+
+def _beginning(message: LlmMessage) -> str:
+    """As much as shows what the text is about: a client may send 64 MiB."""
+    return str(message["content"])[:_LONGEST_TURN]
 
 
 def _last_user(messages: Sequence[LlmMessage]) -> int | None:

@@ -34,6 +34,9 @@ capital of" of the answer before: 1 of 4 such answers was right instead of 4. It
 (4 of 12 both times); AnswerGuard ends those.
 """
 
+_MOST_IN_TOKEN = 128
+"""Characters. Known models have tokens of up to 64 spaces; the library takes minutes for 64 MiB of text."""
+
 _SILENT = -1
 
 _LIKELY_TOKENS = 40
@@ -121,6 +124,7 @@ class LocalLanguageModel(LanguageModel):
         doubts_numbers: bool = False,
     ) -> None:
         self._doubts_numbers = doubts_numbers
+        self._most_characters = context_tokens * _MOST_IN_TOKEN
         library = import_library("xllamacpp")
         # The library always opens a port on the loopback interface; a random key keeps others out.
         self._key = secrets.token_urlsafe(32)
@@ -203,6 +207,9 @@ class LocalLanguageModel(LanguageModel):
         llama.cpp for a token depends slightly on its batch, so only an empty context gives the same
         bits for the same messages.
         """
+        length = sum(len(str(message["content"])) for message in messages)
+        if length > self._most_characters:
+            raise ContextFull(f"the conversation does not fit: it has {length} characters")
         request = {
             "messages": list(messages),
             "id_slot": slot,

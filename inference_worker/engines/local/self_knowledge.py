@@ -2,6 +2,7 @@
 
 import re
 import zoneinfo
+from collections import deque
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -23,6 +24,9 @@ from antiphon.inference_worker.engines.local.rules.situation import (
 )
 from antiphon.inference_worker.engines.local.rules.table import FAREWELL, PASSING
 from antiphon.inference_worker.engines.local.sight.scene import Scene
+
+_LONGEST_TURN, _MOST_TURNS = 4000, 200
+"""Characters and turns of a conversation that the rules read: a client may send 64 MiB."""
 
 _OTHER_NAME = re.compile(
     rf"\b(?i:your name is|you are called|you are named|call yourself|you play|act as)\s+(?!{NAME})\S"
@@ -98,13 +102,18 @@ class SelfKnowledge:
         asks = last["role"] == "user" and isinstance(last["content"], str)
         if not self._options.rules_apply or not asks:
             return not_understood
-        before = messages[:-1]
-        spoken = (str(said["content"]) for said in reversed(before) if said["role"] == "assistant")
+        before, asked = messages[:-1], last["content"][:_LONGEST_TURN]
+        said = (str(message["content"]) for message in before if message["role"] == "user")
+        spoken = (
+            str(message["content"])[:_LONGEST_TURN]
+            for message in reversed(before)
+            if message["role"] == "assistant"
+        )
         greeting = str(messages[0]["content"]).partition(GREETED)[2].removesuffix('"')
         situation = Situation(
             self.now(),
             __version__,
-            tuple(str(message["content"]) for message in before if message["role"] == "user"),
+            tuple(deque((text[:_LONGEST_TURN] for text in said), _MOST_TURNS)),
             next(
                 (text.removesuffix(CUT) for text in spoken if not PASSING.fullmatch(text)), greeting
             ),
@@ -115,8 +124,8 @@ class SelfKnowledge:
             small_talk=self._options.bundled_model,
         )
         if self._chinese:
-            return chinese.answer(last["content"], situation) or not_understood
-        text = answer(last["content"], situation)
+            return chinese.answer(asked, situation) or not_understood
+        text = answer(asked, situation)
         if not_understood and text and (text in REACTIONS or is_unknown(text)):
             return not_understood  # these take any words
         if text == ENGLISH_ONLY and not self._options.bundled_model:

@@ -94,9 +94,10 @@ def test_no_long_text_takes_long(text: str) -> None:
 @pytest.mark.speech
 def test_a_chat_refuses_a_long_text_at_once(local_engine: LocalProcessor) -> None:
     request = local_engine.set_chat_mode()
+    long = ConversationMessage(Role.USER, (TextPart(100 * LONG_TEXTS[0]),))
     begun = time.process_time()
     with pytest.raises(ContextFull):
-        request.prefill([ConversationMessage(Role.USER, (TextPart(LONG_TEXTS[0]),))], ChatOptions())
+        request.prefill([long], ChatOptions())
     assert time.process_time() - begun < _MOST_S
     request.cleanup()
 
