@@ -268,7 +268,7 @@ class Session(ABC, Generic[Place, Item]):
         if self._over is not None:
             raise self._over
         try:
-            self._sent_types.add(message["type"])
+            self._sent_types.add(message.get("type", ""))
             await (send or self._link.send)(message)
         except ConnectionClosed:
             raise self._over or self._close_error() from None
@@ -318,7 +318,7 @@ class Session(ABC, Generic[Place, Item]):
         self._last_error = error
         asked = [one for one in self._requests.values() if not one.answer.done()]
         if about := re.match(r"[\w.]+(?=: )", str(error)):
-            named = [one for one in asked if one.message["type"] == about[0]]
+            named = [one for one in asked if one.message.get("type") == about[0]]
             asked = named if named or about[0] in self._sent_types else asked
         for request in asked:
             _fail(request.answer, error)
