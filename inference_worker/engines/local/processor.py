@@ -1,6 +1,7 @@
 """The local engine: loads the models once and creates a session per slot."""
 
 import platform
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -12,6 +13,7 @@ from antiphon.inference_worker.engines.local.duplex import LocalDuplexView
 from antiphon.inference_worker.engines.local.half_duplex import LocalHalfDuplexView
 from antiphon.inference_worker.engines.local.models import LocalModels, LocalSlot
 from antiphon.inference_worker.engines.local.options import LocalOptions
+from antiphon.inference_worker.engines.local.voices.speaker import Voices
 from antiphon.inference_worker.engines.processor import SessionView, SlotPool, UnifiedProcessor
 from antiphon.inference_worker.engines.types import EngineError, EngineInfo, LoadProgress
 from antiphon.shared_schemas.states import SessionKind
@@ -21,6 +23,8 @@ ViewT = TypeVar("ViewT", bound=SessionView)
 _BUNDLED_NAME = "SmolLM2-135M-Instruct"
 _CHUNK_MS = 200
 """An answer waits for the end of a chunk. Shorter ones would cost more than the wait is worth."""
+
+_REHEARSES_AFTER_S = 2.0
 
 _THREADS_PER_SLOT = 3
 """A reply, the reply that it replaces, and the read-ahead of the dialogue may overlap."""
@@ -36,6 +40,7 @@ class LocalProcessor(UnifiedProcessor):
         self._models: LocalModels | None = None
         self._slots = SlotPool(options.slots)
         self._views: dict[int, SessionView] = {}
+        self._is_used = threading.Event()
         self._pool = ThreadPoolExecutor(
             options.slots * _THREADS_PER_SLOT, thread_name_prefix="local-reply"
         )
@@ -70,6 +75,7 @@ class LocalProcessor(UnifiedProcessor):
 
     def load(self, report: LoadProgress) -> None:
         self._models = LocalModels.load(self._options, report)
+        self._pool.submit(self._rehearse, self._models.voices)
         _log.info("local_engine_loaded", model=self.info.model, slots=self._options.slots)
 
     @property
@@ -89,14 +95,24 @@ class LocalProcessor(UnifiedProcessor):
         """End all sessions and free the models; the engine can be loaded again."""
         for view in list(self._views.values()):
             view.cleanup()
+        self._is_used.set()
         self._pool.shutdown()
         models, self._models = self._models, None
         if models is not None:
             models.close()
 
+    def _rehearse(self, voices: Voices) -> None:
+        """Unless a session opens at once, and until the first one does: it needs the cores."""
+        try:
+            if not self._is_used.wait(_REHEARSES_AFTER_S):
+                voices.rehearse(self._is_used.is_set)
+        except Exception:  # noqa: BLE001 - answers can do without it
+            _log.exception("rehearsal_failed")
+
     def _open(self, view_type: Callable[[LocalSlot], ViewT]) -> ViewT:
         if self._models is None:
             raise EngineError("the engine is not loaded")
+        self._is_used.set()
         number = self._slots.acquire()
         slot = LocalSlot(number, self._options, self._pool, self._models)
         slot.release.callback(self._release, number)

@@ -10,6 +10,7 @@ import numpy as np
 import structlog
 
 from antiphon.inference_worker.engines.common.costs import StageCosts
+from antiphon.inference_worker.engines.local.clauses import clauses_of, words_of
 from antiphon.inference_worker.engines.local.rules.manner import USUAL, Manner
 from antiphon.inference_worker.engines.local.speech import Clause, SpokenClause
 from antiphon.inference_worker.engines.local.voices.catalogue import (
@@ -22,6 +23,7 @@ from antiphon.inference_worker.engines.local.voices.catalogue import (
 from antiphon.inference_worker.engines.local.voices.kokoro import Kokoro
 from antiphon.inference_worker.engines.local.voices.nearest import nearest_voice
 from antiphon.inference_worker.engines.local.voices.queue import SynthesisQueue
+from antiphon.inference_worker.engines.local.voices.rehearsal import REHEARSED
 from antiphon.inference_worker.engines.local.voices.said_before import SaidBefore
 from antiphon.inference_worker.engines.local.voices.voice import (
     EspeakVoice,
@@ -141,6 +143,16 @@ class Voices:
         Empty, for the default, if the recording has too little speech.
         """
         return named or nearest_voice(reference, self.language, self.by_id)
+
+    def rehearse(self, is_over: Callable[[], bool]) -> None:
+        """Speak the most likely answers ahead with the default voice, until `is_over`."""
+        if not isinstance(self.default, KokoroVoice) or self.language != "en":
+            return
+        for text in REHEARSED:
+            for clause in clauses_of(words_of(text)):
+                if is_over():
+                    return
+                self.default.rehearse(clause)
 
     def speaker(self, voice: str = "", manner: Manner = USUAL) -> Speaker:
         """The speaker of a new answer, with the default voice if `voice` is empty.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 
@@ -59,7 +60,7 @@ class KokoroVoice:
 
         Raises SynthesisCancelled if it is `cancelled` while other sessions speak.
         """
-        key = (self._id, clause.spoken, speed)
+        key = self._key(clause, speed)
         if (known := self._said.find(key, clause)) is not None:
             return known
         symbols = _symbols_of(clause.spoken, self._accent)
@@ -72,13 +73,21 @@ class KokoroVoice:
         self._said.add(key, spoken)
         return spoken
 
+    def rehearse(self, clause: Clause) -> None:
+        """Speak the clause when nobody waits, and keep it."""
+        spoken = self.speak(clause, math.inf)
+        self._said.add(self._key(clause, 1.0), spoken)  # what is said twice is kept
+
     def estimate_s(
         self, clause: Clause, needed_at: float, speed: float = 1.0
     ) -> tuple[float, float]:
         """How long `speak` would wait for other sessions, and how long it would take then."""
-        if self._said.find((self._id, clause.spoken, speed), clause) is not None:
+        if self._said.find(self._key(clause, speed), clause) is not None:
             return 0.0, 0.0
         return self._queue.estimate_s(len(clause.text), needed_at)
+
+    def _key(self, clause: Clause, speed: float) -> Hashable:
+        return self._id, clause.spoken, speed
 
     def give_up(self) -> None:
         """Another voice speaks a clause, because of the estimate."""

@@ -6,17 +6,20 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from antiphon.inference_worker.engines.common.costs import StageCosts
-from antiphon.inference_worker.engines.local.clauses import ClauseSplitter
+from antiphon.inference_worker.engines.local.clauses import ClauseSplitter, clauses_of, words_of
 from antiphon.inference_worker.engines.local.dependencies import examine
 from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
+from antiphon.inference_worker.engines.local.rules.answer import answer
 from antiphon.inference_worker.engines.local.rules.manner import USUAL, Manner
+from antiphon.inference_worker.engines.local.rules.situation import Situation
 from antiphon.inference_worker.engines.local.speech import Clause, SpokenClause, Word
 from antiphon.inference_worker.engines.local.voices import kokoro, speaker
 from antiphon.inference_worker.engines.local.voices.catalogue import (
@@ -31,6 +34,7 @@ from antiphon.inference_worker.engines.local.voices.queue import (
     SynthesisQueue,
     _Job,
 )
+from antiphon.inference_worker.engines.local.voices.rehearsal import REHEARSED
 from antiphon.inference_worker.engines.local.voices.said_before import SaidBefore
 from antiphon.inference_worker.engines.local.voices.speaker import (
     LONGEST_SILENCE_S,
@@ -133,6 +137,28 @@ def test_a_clause_that_was_said_twice_is_not_computed_again() -> None:
     other = KokoroVoice(voice._network, voice._queue, NATURAL_VOICES["george"], voice._said)
     other.speak(text, 0.0)
     assert len(spoken) == 5
+
+
+def test_likely_answers_are_spoken_ahead_until_a_session_opens(
+    voices: Voices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = ("Rehearsed, it starts at once.", "This one comes too late.")
+    monkeypatch.setattr(speaker, "REHEARSED", texts)
+    first, second = (list(clauses_of(words_of(text))) for text in texts)
+    over = iter([*(False for _ in first), True])
+    voices.rehearse(lambda: next(over))
+    voice = voices.default
+    assert isinstance(voice, KokoroVoice)
+    assert {voice.estimate_s(one, 0.0) for one in first} == {(0.0, 0.0)}
+    assert (0.0, 0.0) not in {voice.estimate_s(one, 0.0) for one in second}
+
+
+@pytest.mark.parametrize("text", REHEARSED)
+def test_what_is_spoken_ahead_is_what_a_rule_says(text: str) -> None:
+    asked = ("Hello.", "How are you?", "Who are you?", "Can you hear me?", "Thanks.", "Goodbye.")
+    more = ("What's the weather?", "Blah blah blah banana.")
+    situation = Situation(now=datetime.now(UTC), version="1")
+    assert text in {answer(question, situation) for question in (*asked, *more)}
 
 
 def test_the_speech_that_is_kept_is_limited() -> None:
