@@ -106,8 +106,8 @@ class LocalProcessor(UnifiedProcessor):
         try:
             if not self._is_used.wait(_REHEARSES_AFTER_S):
                 voices.rehearse(self._is_used.is_set)
-        except Exception:  # noqa: BLE001 - answers can do without it
-            _log.exception("rehearsal_failed")
+        except Exception as error:  # noqa: BLE001 - answers can do without it
+            _log.warning("rehearsal_failed", error=repr(error))
 
     def _open(self, view_type: Callable[[LocalSlot], ViewT]) -> ViewT:
         if self._models is None:
