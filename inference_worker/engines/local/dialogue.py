@@ -240,8 +240,8 @@ _OPENING = re.compile(
 )
 """Before a question that needs no other: "OK, then what is gravity?"."""
 
-_LONGEST_TURN, _MOST_SEARCHED = 4000, 200
-"""Characters of a message, and exchanges, that are searched for what a question refers to."""
+LONGEST_TURN, MOST_TURNS = 4000, 200
+"""Characters and turns that are searched for what a question refers to: a client may send 64 MiB."""
 
 _FEW_WORDS = 2
 
@@ -267,7 +267,7 @@ def recalled(messages: Sequence[LlmMessage], *, examples: bool = True) -> list[L
     if asked is None or not all(isinstance(message["content"], str) for message in messages):
         return list(messages)
     first = next(place for place, said in enumerate(messages) if said["role"] != "system")
-    exchanges = _exchanges(messages[first:asked])[-_MOST_SEARCHED:]
+    exchanges = _exchanges(messages[first:asked])[-MOST_TURNS:]
     earlier = [_beginning(said) for said in messages[:asked] if said["role"] == "user"]
     text, begin = messages[asked]["content"], _beginning(messages[asked])
     if text == begin:
@@ -293,8 +293,8 @@ def recalled(messages: Sequence[LlmMessage], *, examples: bool = True) -> list[L
 
 
 def _beginning(message: LlmMessage) -> str:
-    """As much as shows what the text is about: a client may send 64 MiB."""
-    return str(message["content"])[:_LONGEST_TURN]
+    """As much as shows what the text is about."""
+    return str(message["content"])[:LONGEST_TURN]
 
 
 def _last_user(messages: Sequence[LlmMessage]) -> int | None:

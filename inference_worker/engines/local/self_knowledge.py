@@ -8,7 +8,13 @@ from datetime import datetime
 
 from antiphon import __version__
 from antiphon.inference_worker.engines.local.chinese.script import said_in
-from antiphon.inference_worker.engines.local.dialogue import CUT, GREETED, LlmMessage
+from antiphon.inference_worker.engines.local.dialogue import (
+    CUT,
+    GREETED,
+    LONGEST_TURN,
+    MOST_TURNS,
+    LlmMessage,
+)
 from antiphon.inference_worker.engines.local.guard import cleaned
 from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.rules import chinese
@@ -24,9 +30,6 @@ from antiphon.inference_worker.engines.local.rules.situation import (
 )
 from antiphon.inference_worker.engines.local.rules.table import FAREWELL, PASSING
 from antiphon.inference_worker.engines.local.sight.scene import Scene
-
-_LONGEST_TURN, _MOST_TURNS = 4000, 200
-"""Characters and turns of a conversation that the rules read: a client may send 64 MiB."""
 
 _OTHER_NAME = re.compile(
     rf"\b(?i:your name is|you are called|you are named|call yourself|you play|act as)\s+(?!{NAME})\S"
@@ -102,10 +105,10 @@ class SelfKnowledge:
         asks = last["role"] == "user" and isinstance(last["content"], str)
         if not self._options.rules_apply or not asks:
             return not_understood
-        before, asked = messages[:-1], last["content"][:_LONGEST_TURN]
+        before, asked = messages[:-1], last["content"][:LONGEST_TURN]
         said = (str(message["content"]) for message in before if message["role"] == "user")
         spoken = (
-            str(message["content"])[:_LONGEST_TURN]
+            str(message["content"])[:LONGEST_TURN]
             for message in reversed(before)
             if message["role"] == "assistant"
         )
@@ -113,7 +116,7 @@ class SelfKnowledge:
         situation = Situation(
             self.now(),
             __version__,
-            tuple(deque((text[:_LONGEST_TURN] for text in said), _MOST_TURNS)),
+            tuple(deque((text[:LONGEST_TURN] for text in said), MOST_TURNS)),
             next(
                 (text.removesuffix(CUT) for text in spoken if not PASSING.fullmatch(text)), greeting
             ),

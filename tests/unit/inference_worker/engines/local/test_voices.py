@@ -34,10 +34,10 @@ from antiphon.inference_worker.engines.local.voices.queue import (
     SynthesisQueue,
     _Job,
 )
-from antiphon.inference_worker.engines.local.voices.rehearsal import REHEARSED
 from antiphon.inference_worker.engines.local.voices.said_before import SaidBefore
 from antiphon.inference_worker.engines.local.voices.speaker import (
     LONGEST_SILENCE_S,
+    REHEARSED,
     Speaker,
     Voices,
 )
