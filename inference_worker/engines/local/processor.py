@@ -1,5 +1,6 @@
 """The local engine: loads the models once and creates a session per slot."""
 
+import os
 import platform
 import threading
 from collections.abc import Callable
@@ -102,10 +103,12 @@ class LocalProcessor(UnifiedProcessor):
             models.close()
 
     def _rehearse(self, voices: Voices) -> None:
-        """Unless a session opens at once, and until the first one does: it needs the cores."""
+        """Until the first session opens, while the machine is idle: sessions and other programs come first."""
+        is_used = self._is_used
         try:
-            if not self._is_used.wait(_REHEARSES_AFTER_S):
-                voices.rehearse(self._is_used.is_set)
+            while not is_used.wait(_REHEARSES_AFTER_S):
+                if voices.rehearse(lambda: is_used.is_set() or _is_busy()):
+                    return
         except Exception as error:  # noqa: BLE001 - answers can do without it
             _log.warning("rehearsal_failed", error=repr(error))
 
@@ -122,3 +125,8 @@ class LocalProcessor(UnifiedProcessor):
     def _release(self, slot: int) -> None:
         self._views.pop(slot, None)
         self._slots.release(slot)
+
+
+def _is_busy() -> bool:
+    """Whether more threads of the machine run or wait than it has cores, in the mean of a minute."""
+    return os.getloadavg()[0] > (os.cpu_count() or 1)

@@ -70,7 +70,7 @@ securityContext:
 
 {{/* The service of each pod answers while it loads or drains; it is ready when it takes work. */}}
 {{- define "antiphon.probes" -}}
-startupProbe: {httpGet: {path: /health, port: health}, periodSeconds: 2, failureThreshold: 30}
+startupProbe: {httpGet: {path: /health, port: health}, periodSeconds: 2, failureThreshold: 150}
 readinessProbe: {httpGet: {path: /ready, port: health}, periodSeconds: 3, timeoutSeconds: 3}
 livenessProbe: {httpGet: {path: /health, port: health}, periodSeconds: 10, timeoutSeconds: 5}
 {{- end -}}

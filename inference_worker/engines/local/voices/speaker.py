@@ -158,15 +158,19 @@ class Voices:
         """
         return named or nearest_voice(reference, self.language, self.by_id)
 
-    def rehearse(self, is_over: Callable[[], bool]) -> None:
-        """Speak the most likely answers ahead with the default voice, until `is_over`."""
+    def rehearse(self, is_over: Callable[[], bool]) -> bool:
+        """Speak the most likely answers ahead with the default voice, until `is_over`.
+
+        Returns whether that was all; another call continues.
+        """
         if not isinstance(self.default, KokoroVoice) or self.language != "en":
-            return
+            return True
         for text in REHEARSED:
             for clause in clauses_of(words_of(text)):
                 if is_over():
-                    return
+                    return False
                 self.default.rehearse(clause)
+        return True
 
     def speaker(self, voice: str = "", manner: Manner = USUAL) -> Speaker:
         """The speaker of a new answer, with the default voice if `voice` is empty.

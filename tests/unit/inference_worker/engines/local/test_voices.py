@@ -2,6 +2,7 @@
 
 import functools
 import importlib.util
+import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from antiphon.inference_worker.engines.common.costs import StageCosts
+from antiphon.inference_worker.engines.local import processor
 from antiphon.inference_worker.engines.local.clauses import ClauseSplitter, clauses_of, words_of
 from antiphon.inference_worker.engines.local.dependencies import examine
 from antiphon.inference_worker.engines.local.options import LocalOptions
@@ -146,11 +148,34 @@ def test_likely_answers_are_spoken_ahead_until_a_session_opens(
     monkeypatch.setattr(speaker, "REHEARSED", texts)
     first, second = (list(clauses_of(words_of(text))) for text in texts)
     over = iter([*(False for _ in first), True])
-    voices.rehearse(lambda: next(over))
+    assert not voices.rehearse(lambda: next(over))
     voice = voices.default
     assert isinstance(voice, KokoroVoice)
     assert {voice.estimate_s(one, 0.0) for one in first} == {(0.0, 0.0)}
     assert (0.0, 0.0) not in {voice.estimate_s(one, 0.0) for one in second}
+    assert voices.rehearse(lambda: False)
+    assert {voice.estimate_s(one, 0.0) for one in second} == {(0.0, 0.0)}
+
+
+def test_a_busy_machine_speaks_nothing_ahead(
+    voices: Voices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "Rehearsed, when the machine is idle again."
+    clauses = list(clauses_of(words_of(text)))
+    voice = voices.default
+    assert isinstance(voice, KokoroVoice)
+    known: list[bool] = []
+
+    def load() -> tuple[float, float, float]:
+        known.append(voice.estimate_s(clauses[0], 0.0) == (0.0, 0.0))
+        return (1000.0 if len(known) < 4 else 0.0, 0.0, 0.0)
+
+    monkeypatch.setattr(speaker, "REHEARSED", (text,))
+    monkeypatch.setattr(processor, "_REHEARSES_AFTER_S", 0.0)
+    monkeypatch.setattr(os, "getloadavg", load)
+    LocalProcessor(LocalOptions(slots=1))._rehearse(voices)
+    assert known[:4] == [False] * 4
+    assert {voice.estimate_s(one, 0.0) for one in clauses} == {(0.0, 0.0)}
 
 
 @pytest.mark.parametrize("text", REHEARSED)
