@@ -102,12 +102,16 @@ def _looked_up(question: str, situation: Situation) -> str | None:
 
 
 def _answer_proposal(asked: str, situation: Situation) -> str | None:
-    """ "How about a joke?", and "And ethereum?" after a price that the assistant cannot know."""
+    """ "How about a joke?", and "And ethereum?" after a price that the assistant cannot know.
+
+    "What about good night?" asks for another translation: nobody proposes a farewell.
+    """
     other = plain(proposed(asked))
     if not other:
         return None
     forms = (other, f"tell me {other}", *_as_request(other))
-    said = next(filter(None, (_answer_one(form, situation) for form in forms)), None)
+    answers = (_answer_one(form, situation) for form in forms)
+    said = next((one for one in answers if one and one != FAREWELL), None)
     names_another = not re.search(r"^(?:an?|the|some) | of ", other)
     return said or (limit_in(situation.previous) if names_another else None)
 

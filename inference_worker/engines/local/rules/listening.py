@@ -6,6 +6,7 @@ whom to call, rather once too often.
 
 import re
 
+from antiphon.inference_worker.engines.local.rules.ideas import TOLD
 from antiphon.inference_worker.engines.local.rules.situation import Situation
 from antiphon.inference_worker.engines.local.rules.small_talk import CONDOLENCE
 from antiphon.inference_worker.engines.local.rules.table import CRISIS
@@ -90,7 +91,7 @@ def listen(question: str, situation: Situation) -> str | None:
     grieves = situation.previous.startswith(CONDOLENCE) or situation.previous in _TO_GRIEF
     if grieves and not _WISHES.fullmatch(text):
         return _one_of(_TO_GRIEF, situation)
-    goes_on = situation.previous in REACTIONS
+    goes_on = situation.previous in REACTIONS or situation.previous in TOLD
     if len(text.split()) < _LEAST_WORDS or not (_PERSONAL.search(text) or goes_on):
         return None
     if _WISHES.fullmatch(text) and not goes_on:

@@ -53,7 +53,7 @@ _BEGIN = re.compile(
 _GIVES_UP = re.compile(
     r"(?:(?:(?:i )?(?:do not|dont) know(?: it| that)?|(?:i have )?no idea|(?:i )?pass|skip(?: it| this)?|next"
     r"(?: 1)?|tell me(?: the answer)?|i give up|not sure|i am not sure|what is (?:it|the answer)"
-    r"|do another(?: 1)?"
+    r"|(?:do |give me |(?:ha ?)+ |(?:nice|good|funny) 1 )*another(?: 1)?"
     r"|(?:give me |can i have )?(?:an?|another) (?:harder|easier|different|other|new) (?:1|riddle|question)"
     r"|(?:that|this) is too (?:easy|hard|difficult))(?: |$))+"
 )

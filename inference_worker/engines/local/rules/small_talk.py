@@ -293,6 +293,8 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
         r" (?:know|have)|i need) (?:an?|some|any)?(?: good| nice| cute| funny)*"
         r" ?name(?: is|s)? for (?:an?|my|the|our)"
         r" (?:new |little |baby )*(?:dog|cat|puppy|kitten|pet|rabbit|hamster|bird|parrot|horse|fish)s?",
+        r"what (?:should|shall|can|could|do) (?:i|we) (?:call|name) (?:an?|my|the|our) (?:new |little |baby )*"
+        r"(?:dog|cat|puppy|kitten|pet|rabbit|hamster|bird|parrot|horse|fish)",
     ),
     *_rows(
         "I liked talking with you, too.",
@@ -423,9 +425,8 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
         r"(?: and why)?",
         r"(?:what|which) (?P<thing>[a-z]+) do you (?:like|prefer)(?: best| most)?",
         rf"{PLEASE}(?:recommend|suggest)(?: me)? (?:an?|some|any)(?: (?:good|nice|great|new))* "
-        r"(?P<thing>book|movie|film|song|band|album|podcast|restaurant)s?(?: (?:for|to|about|near|with"
-        r"|that) .*)?",
-        r"(?:what|which) (?P<thing>book|movie|film|song|album|podcast)s? (?:should|can|do you think) i .+",
+        r"(?P<thing>band|album|podcast|restaurant)s?(?: (?:for|to|about|near|with|that) .*)?",
+        r"(?:what|which) (?P<thing>album|podcast)s? (?:should|can|do you think) i .+",
     ),
     *_rows(
         _of_program(

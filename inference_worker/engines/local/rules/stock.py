@@ -1,10 +1,11 @@
-"""What the assistant tells when asked for a fact, a joke or a story."""
+"""What the assistant tells when asked for a fact, a joke, a story or an idea."""
 
 from __future__ import annotations
 
 import re
 
 from antiphon.inference_worker.engines.local.rules.follow_up import is_passing
+from antiphon.inference_worker.engines.local.rules.ideas import IDEAS
 from antiphon.inference_worker.engines.local.rules.situation import Answer, Situation
 from antiphon.inference_worker.engines.local.rules.text import PLEASE, peeled, plain
 
@@ -114,6 +115,8 @@ _ANOTHER = re.compile(
     r"(?:(?:tell|give) me )?(?:another|1 more|more)(?: 1)?|next(?: 1)?"
     r"|(?:do you have|have you got|got|are there) (?:any|some) (?:others?|more)|any (?:others?|more)"
     r"|do you have another 1"
+    r"|(?:(?:do you have|give me|tell me) )?(?:another|other|(?:any|some|1) (?:other|more)|more) (?:ideas?"
+    r"|suggestions?|recommendations?)|something else|what else"
 )
 _KNOWN = re.compile(
     r"(?:you (?:have )?(?:already |just )*(?:told|said)(?: me)?|i (?:already )?(?:know|have heard|heard))"
@@ -166,6 +169,7 @@ _STOCK = (
     (_JOKE, another_joke),
     (_TWISTER, _next(_TWISTERS, _TWISTER)),
     (_SAYING, _next(_SAYINGS, _SAYING)),
+    *((asked, _next(texts, asked)) for asked, texts in IDEAS),
 )
 
 STOCK_ROWS: tuple[tuple[str, Answer], ...] = (

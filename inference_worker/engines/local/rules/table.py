@@ -117,7 +117,7 @@ _LIMITS = (
 _NO_INTERNET = "I have no access to the internet, so I do not know"
 NO_LIFE = "I am a computer program. I have no feelings, no body and no life of my own."
 ONLY_TALK = "I can only talk with you."
-LIMITS = ("I have no access", "I have no maps", "I cannot ")
+LIMITS = ("I have no access", "I have no maps", "I cannot ", "I know English only, so I cannot")
 """Beginnings of answers to what it cannot do. A short follow-up gets the same answer."""
 
 

@@ -16,6 +16,7 @@ from antiphon.inference_worker.engines.local.rules.answer import (
     answer,
     is_not_english,
 )
+from antiphon.inference_worker.engines.local.rules.ideas import IDEAS
 from antiphon.inference_worker.engines.local.rules.last_rows import LAST_ROWS
 from antiphon.inference_worker.engines.local.rules.listening import DANGER
 from antiphon.inference_worker.engines.local.rules.manner import Manner, manner_of
@@ -276,7 +277,7 @@ FOR_THE_MODEL = (
     "Can you keep this simple?",
     "What is time?",
     "Give me three ideas for dinner.",
-    "My name is Tom and what should I cook tonight?",
+    "My name is Tom and what should I wear tonight?",
     "Who won the rugby world cup in 1998?",
     "What is the date of the battle of Hastings?",
     "Leonardo da Vinci painted what?",
@@ -364,7 +365,6 @@ SMALL_TALK = {
     "What took you so long?": "need a moment",
     "Let's play a game.": "only play a quiz",
     "Can you play chess?": "only play a quiz",
-    "Can you recommend a good movie?": "no favorite movie",
     "Do you have a favourite colour?": "no favorite colour",
     "What rhymes with orange?": "not good at rhymes",
     "I have a headache, what should I do?": "feel better soon",
@@ -395,7 +395,16 @@ def test_numbers_that_were_counted_may_have_any_length() -> None:
     assert answer("Only the odd ones.", counted) == "1, -3."
 
 
-@pytest.mark.parametrize("asked", ["Tell me a joke.", "Tell me a fun fact.", "Tell me a story."])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "Tell me a joke.",
+        "Tell me a fun fact.",
+        "Tell me a story.",
+        "Can you recommend a good book?",
+        "What should I cook for dinner tonight?",
+    ],
+)
 def test_another_one_is_another_of_the_same(asked: str) -> None:
     said, heard = [asked], [answer(asked, NOW)]
     for text in ("Another one.", "One more, please."):
@@ -404,6 +413,38 @@ def test_another_one_is_another_of_the_same(asked: str) -> None:
     assert None not in heard
     assert len(set(heard)) == 3
     assert answer("Another one.", NOW) is None
+
+
+IDEAS_ASKED = (
+    ("What should I have for dinner?", "What should I eat?", "What's for dinner?"),
+    ("Any ideas for lunch?", "What can we make for lunch today?"),
+    ("What should I have for breakfast?", "Suggest something healthy for breakfast."),
+    ("Can you suggest an easy dessert?",),
+    ("Recommend me a good book.", "What should I read?", "Do you know a good book?"),
+    ("I don't know what to watch tonight.", "Which movie should I watch?", "Suggest a nice film."),
+    ("What should I listen to?", "Can you recommend some music?"),
+    ("What can I do this weekend?", "What should I do today?"),
+    ("What can I give my mother for her birthday?", "What is a good gift for a teacher?"),
+    ("Can you suggest a hobby?", "What hobby should I try?"),
+    ("Where should I go on vacation?", "Where should we travel this summer?"),
+)
+
+
+@pytest.mark.parametrize("asked", IDEAS_ASKED, ids=str)
+def test_an_idea_is_given_however_one_asks(asked: tuple[str, ...]) -> None:
+    ideas = {next(texts for texts in _IDEAS if answer(text, NOW) in texts) for text in asked}
+    assert len(ideas) == 1
+
+
+_IDEAS = tuple(texts for _, texts in IDEAS)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    ["What should I do?", "Do you have a book?", "Where should I go?", "What should I buy?"],
+)
+def test_no_idea_is_given_for_anything_else(asked: str) -> None:
+    assert not any(answer(asked, NOW) in texts for texts in _IDEAS)
 
 
 CONVERSATIONS = {
@@ -428,6 +469,8 @@ CONVERSATIONS = {
         "Wake me at six.": "I cannot set alarms, timers or reminders. I can only talk with you.",
         "What about a reminder?": "I cannot set alarms, timers or reminders. I can only talk with you.",
         "How about a riddle then?": "Here is a riddle. What gets wetter the more it dries?",
+        "How do you say good morning in Spanish?": "I know English only, so I cannot translate that.",
+        "What about good night?": "I know English only, so I cannot translate that.",
     },
     "sums": {
         "What is 12 times 12?": "12 times 12 is 144.",
@@ -550,6 +593,7 @@ CONVERSATIONS = {
         "Do you know any riddles?": "Here is a riddle. What gets wetter the more it dries?",
         "A towel.": "That is right! Next riddle: What has hands, but cannot clap?",
         "I give up, what is it?": "It is a clock. Next riddle: What has to be broken before you can use it?",
+        "Haha, nice one. Another one?": "It is an egg. Next riddle: What has many teeth, but cannot bite?",
         "Enough.": "All right.",
     },
     "opinions": {
@@ -766,7 +810,10 @@ CONVERSATIONS = {
         "I don't understand that.": "",
     },
     "a wish": {
-        "I need a gift for my dad.": "I see. How can I help you with that?",
+        "I need a gift for my dad.": (
+            "A framed photo of the two of you lasts longer than flowers."
+        ),
+        "He likes fishing and old films.": "I understand. Please go on.",
         "I want you to be a pirate.": "",
     },
     "another place": {
