@@ -1,13 +1,15 @@
 """Facts that people ask for and that never change, found by the words of the question.
 
 facts.txt has on each line the keys, separated by slashes, and the answer after a bar. A key has the words
-of a question that carry its meaning. capitals.txt has countries and their capitals.
+of a question that carry its meaning. capitals.txt has countries and their capitals, and countries.txt more
+of the larger ones.
 """
 
 import functools
 import re
 from pathlib import Path
 
+from antiphon.inference_worker.engines.local.reference.countries import country_facts
 from antiphon.inference_worker.engines.local.reference.words import singular
 
 _FOLDER = Path(__file__).parent
@@ -61,7 +63,7 @@ def key_of(text: str) -> frozenset[str]:
 
 @functools.cache
 def _facts() -> dict[frozenset[str], str]:
-    found = {}
+    found = {key_of(question): answer for question, answer in country_facts()}
     for line in (_FOLDER / "facts.txt").read_text("utf-8").splitlines():
         keys, _, answer = line.partition(" | ")
         for key in keys.split(" / "):

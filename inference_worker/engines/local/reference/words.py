@@ -11,7 +11,7 @@ _IRREGULAR = {
     "supernovae": "supernova", "galaxies": "galaxy", "species": "species", "series": "series",
     "dice": "die", "crises": "crisis", "analyses": "analysis", "quizzes": "quiz", "lenses": "lens",
     "gases": "gas", "atlases": "atlas", "irises": "iris", "canvases": "canvas", "shoes": "shoe", "toes": "toe",
-    "canoes": "canoe", "oboes": "oboe", "fuses": "fuse", "excuses": "excuse",
+    "canoes": "canoe", "calories": "calorie", "oboes": "oboe", "fuses": "fuse", "excuses": "excuse",
 }  # fmt: skip
 _ENDINGS = (
     (re.compile(r"(?<=[^aeiou])ies$"), "y"),

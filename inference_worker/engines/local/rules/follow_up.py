@@ -73,6 +73,7 @@ _THE_LAST = re.compile(r"\bthe [a-z]+(?=[.?!]*$)")
 _THE_NAME = re.compile(rf"\bthe {_CAPITAL}")
 _HEAD = re.compile(r"\bthe [a-z]+(?= of (?:the )?[A-Z])")
 _MOST = re.compile(r"\bthe [a-z]+est\b")
+_ORDINAL = re.compile(r"\bthe (?:(?:very )?first|second|third|fourth|fifth|last)\b")
 _LAST_WORD = re.compile(r"(?<=\b(?:of|to) )[a-z]+(?=[.?!]*$)|(?<=\bfor )[a-z]+(?=[.?!]*$)")
 _REFERS = re.compile(
     r"(?:it|that|this|these|those|them|you|your\w*|me|my\w*|us|i|he|she|they|so)\b.*"
@@ -142,6 +143,7 @@ def _continued(text: str, asked: str) -> str:
 _FORMS: tuple[tuple[re.Pattern[str], tuple[re.Pattern[str], ...]], ...] = (
     (_ONE_OF_MANY, (_ONE_OF_MANY,)),
     (_MOST, (_MOST,)),
+    (_ORDINAL, (_ORDINAL,)),
     (_THE_NAME, (_THE_NAME, _NAME)),
     (_THE_LAST, (_HEAD, _THE_LAST)),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
+from antiphon.inference_worker.engines.local.reference.countries import country_in
 from antiphon.inference_worker.engines.local.reference.dictionary import EntryKind, dictionary
 from antiphon.inference_worker.engines.local.reference.facts import fact
 from antiphon.inference_worker.engines.local.reference.words import (
@@ -12,7 +13,11 @@ from antiphon.inference_worker.engines.local.reference.words import (
     singular,
     with_article,
 )
-from antiphon.inference_worker.engines.local.rules.follow_up import is_passing, proposed
+from antiphon.inference_worker.engines.local.rules.follow_up import (
+    is_passing,
+    proposed,
+    whole_question,
+)
 from antiphon.inference_worker.engines.local.rules.text import COMMON_WORDS, peeled, plain
 
 _UNKNOWN = "Sorry, I do not know"
@@ -80,10 +85,17 @@ def has_topic(earlier: Sequence[str]) -> bool:
 def _answered(asked: str, said: str) -> str | None:
     if (other := proposed(asked)) and " of " not in other:
         return None  # "And ethereum?" after its price
-    forms = list(peeled(plain(asked)))
+    forms = [
+        form
+        for text in peeled(plain(asked))
+        for form in dict.fromkeys((text, _FOR_US.sub("", text)))
+    ]
     known = None if _CALL.fullmatch(asked) else next(filter(None, map(fact, forms)), None)
     return known or next(filter(None, (_looked_up(form, asked, said) for form in forms)), None)
 
+
+_FOR_US = re.compile(r" for (?:you|us|me|people|humans|everybody|everyone)$")
+"""Adds nothing to "Is coffee bad for you?"."""
 
 _CALL = re.compile(r"\w+!|(?:hey|hi|hello|ok|okay)\W+\w+\W*", re.IGNORECASE)
 """What asks nothing: "Ssh!", "Hey Siri"."""
@@ -92,11 +104,15 @@ _CALL = re.compile(r"\w+!|(?:hey|hi|hello|ok|okay)\W+\w+\W*", re.IGNORECASE)
 def _with_topic(asked: str, earlier: Sequence[str]) -> Iterator[str]:
     """`asked` with what the turns before asked about: instead of a pronoun, or after its last word."""
     pronoun, owned = _PRONOUN.search(asked), _OWNED.fullmatch(asked)
-    if not (pronoun or owned or _COUNTS.match(asked)):
+    there = _THERE.search(asked)
+    if not (pronoun or owned or there or _COUNTS.match(asked)):
         return
-    for topic in filter(None, map(_topic, earlier[: -_TURNS - 1 : -1])):
+    for topic in _topics(earlier):
         if owned:
             yield f"what is the {owned['what']} of {topic}"
+        elif there:
+            without = _PRONOUN.sub("people", asked[: there.start()])
+            yield f"{without}in {topic}{asked[there.end() :]}"
         elif pronoun:
             owner = "'s" if pronoun[0].lower() in ("its", "his", "their") else ""
             yield f"{asked[: pronoun.start()]}{topic}{owner}{asked[pronoun.end() :]}"
@@ -104,11 +120,23 @@ def _with_topic(asked: str, earlier: Sequence[str]) -> Iterator[str]:
             yield f"{asked.rstrip('?. ')} {topic}"
 
 
+def _topics(earlier: Sequence[str]) -> Iterator[str]:
+    """What the last turns asked about, and the countries that they or their answers name, newest first."""
+    for turn in range(len(earlier) - 1, max(-1, len(earlier) - 1 - _TURNS), -1):
+        asked = whole_question(earlier[turn], earlier[:turn])
+        if topic := _topic(asked):
+            yield topic
+        if country := country_in(asked):
+            yield country
+
+
 _PRONOUN = re.compile(r"\b(?:its?|they|them|their|he|him|his|she|her)\b", re.IGNORECASE)
 _OWNED = re.compile(
-    r"(?:and |so )*what(?:'s| is|s)(?: the| its) (?P<what>capital|currency|(?:official )?language)[?. ]*",
+    r"(?:and |so )*(?:what(?:'s| is|s) )?(?:the|its)"
+    r" (?P<what>capital|currency|population|(?:official )?language|neighbou?rs)[?. ]*",
     re.IGNORECASE,
 )
+_THERE = re.compile(r"\bthere(?=\W*$)", re.IGNORECASE)
 _COUNTS = re.compile(r"(?:and |so )*how (?:many|long|big|old|far|tall|deep)\b", re.IGNORECASE)
 _TURNS = 4
 """How far back a topic may be."""

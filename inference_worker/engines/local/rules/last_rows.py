@@ -74,6 +74,14 @@ def _is_sure(_: re.Match[str], situation: Situation) -> str | None:
     return None if situation.persona else _UNSURE
 
 
+def _proposes_another(found: re.Match[str], situation: Situation) -> str | None:
+    """ "Isn't it Sydney?": the answer again, if a rule is sure of it."""
+    if not (_is_sure(found, situation) or "").startswith("Yes"):
+        return None
+    is_it = set(found["other"].split()) <= set(plain(situation.previous).split())
+    return f"{'Yes' if is_it else 'No'}. {situation.previous}"
+
+
 _ROWS: tuple[tuple[str, Answer], ...] = (
     (r"(?!(?:can|could|should) (?:i|we)\b)(?!.*\b(?:fridge|freezer|money|job|marriage|planet|home|humps?)\b)"
      r"(?:is|are|am|do|does|will|can|who) .*(?:\b(?:record|stor|sav)(?:e|ing)? (?:this|me|us|our|my|it|what)\b"
@@ -93,6 +101,8 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      fixed("This conversation may be recorded. Who runs this service decides that, so ask there.")),
     (r"are you (?:very |quite |really |absolutely )?(?:sure|certain)(?: (?:about|that|it) .*)?|(?:oh )?really"
      r"|is that so|seriously|(?:is|was) (?:that|it|this) (?:true|right|correct|a true story)", _is_sure),
+    (r"(?:is not (?:it|that)|is it not|is it really|(?:but )?i thought (?:it|that) (?:was|is))"
+     r" (?P<other>[a-z0-9' -]+)", _proposes_another),
     (r"do you (?:ever |often )?make mistakes|are you (?:always |ever )?(?:right|accurate|reliable|correct)",
      of_itself(_UNSURE.removeprefix("No. "))),
     (r"are you (?:better|smarter|faster|more intelligent|cleverer|as (?:good|smart))(?: than| as) .+",

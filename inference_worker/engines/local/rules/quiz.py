@@ -46,7 +46,8 @@ _BEGIN_RIDDLE = re.compile(
     r"|(?:the )?next riddle"
 )
 _BEGIN = re.compile(
-    rf"{PLEASE}(?:quiz me|ask me (?:a|another|1 more) (?:quiz |trivia )?question|(?:start|play|do|make) (?:a"
+    r"(?:(?:let us |can we |i want to )?(?:play|do) (?:a |some )?)?trivia"
+    rf"|{PLEASE}(?:quiz me|ask me (?:a|another|1 more) (?:quiz |trivia )?question|(?:start|play|do|make) (?:a"
     rf"|the|another) quiz(?: with me)?|let us (?:play|do|have|start) (?:a|the|another) quiz|next question"
     rf"|another question)"
 )

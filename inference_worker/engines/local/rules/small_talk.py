@@ -381,7 +381,7 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
         "I can only play a quiz, riddles, and rock, paper, scissors. Say: quiz me, or: tell me a riddle.",
         r"(?:let us|(?:can|could|shall) (?:we|you)|(?:do|would) you (?:want|like) to|i want to)"
         r" play(?! (?:the|football|tennis|basketball|soccer|golf)\b)(?! (?:me )?some\b(?! game))"
-        r"(?!.*\b(?:quiz|music|songs?|riddles?|role|part|scissors)\b) [a-z0-9' -]+",
+        r"(?!.*\b(?:quiz|trivia|music|songs?|riddles?|role|part|scissors)\b) [a-z0-9' -]+",
         r"(?:do you know |tell me )?(?:an?|any|some|another) (?:good |nice |fun )?games?",
         r"what games (?:do|can) (?:you|we) (?:know|play)",
         r"(?:tic[ -]tac[ -]toe|truth or dare|simon says|hangman"

@@ -12,6 +12,7 @@ from antiphon.inference_worker.engines.local.language_model import Generation
 from antiphon.inference_worker.engines.local.rules.arithmetic import answer_sum
 from antiphon.inference_worker.engines.local.rules.clock import answer_clock
 from antiphon.inference_worker.engines.local.rules.dates import answer_date
+from antiphon.inference_worker.engines.local.rules.distances import answer_distance
 from antiphon.inference_worker.engines.local.rules.text import LONGEST_CHARS, plain
 from antiphon.inference_worker.engines.local.rules.units import answer_conversion
 
@@ -55,6 +56,12 @@ _TOOLS = {
             "Converts lengths, weights, volumes, temperatures and times.",
             "5 miles in kilometres",
             lambda text, _: answer_conversion(text),
+        ),
+        _Tool(
+            "distance",
+            "How far one large city is from another, and how long the flight takes.",
+            "how far is Paris from Rome",
+            lambda text, _: answer_distance(text),
         ),
     )
 }

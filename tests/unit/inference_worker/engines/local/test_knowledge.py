@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.inference_worker.engines.local.reference import facts
+from antiphon.inference_worker.engines.local.reference.countries import country_facts
 from antiphon.inference_worker.engines.local.reference.dictionary import (
     Dictionary,
     EntryKind,
@@ -20,6 +21,7 @@ from antiphon.inference_worker.engines.local.rules.situation import Situation
 from antiphon.inference_worker.engines.local.rules.text import plain
 
 FACTS = Path(facts.__file__).with_name("facts.txt")
+COUNTRY_TABLE = FACTS.with_name("countries.txt")
 NOW = Situation(datetime(2026, 11, 28, 14, 5, tzinfo=UTC), "1.2.3")
 
 COMET = (
@@ -184,6 +186,46 @@ def test_a_pronoun_stands_for_the_topic(turns: dict[str, str | None]) -> None:
         said.append(text)
 
 
+COUNTRIES = {
+    "What's the population of India?": "About 1.45 billion people live in India.",
+    "How many people live in the USA?": "About 340 million people live in the United States.",
+    "What is the population of the Vatican?": "About 700 people live in Vatican City.",
+    "Which countries border Kenya?": (
+        "Kenya borders Ethiopia, Somalia, Tanzania, Uganda and South Sudan."
+    ),
+    "What are the neighbours of Portugal?": "Portugal borders Spain.",
+    "Does Japan have neighbours?": "Japan has no land border.",
+    "What continent is Egypt in?": "Egypt is in Africa.",
+    "What currency do they use in the Netherlands?": "The currency of the Netherlands is the euro.",
+    "What language do they speak in Brazil?": "In Brazil people speak Portuguese.",
+    "What languages do people speak in Belgium?": "Belgium has three languages: Dutch, French and German.",
+    "Is coffee bad for you?": (
+        "For most adults three or four cups of coffee a day are harmless, but it keeps many people awake."
+    ),
+    "How many calories does a banana have?": "A banana has about 105 calories.",
+}
+
+
+@pytest.mark.parametrize("question", COUNTRIES)
+def test_countries(question: str) -> None:
+    assert answer(question, NOW) == COUNTRIES[question]
+
+
+def test_each_country_is_complete_and_hides_no_fact() -> None:
+    for line in COUNTRY_TABLE.read_text("utf-8").splitlines():
+        columns = line.split(" | ")
+        assert len(columns) == 6, line
+        assert "-" not in (columns[1], columns[2], *columns[4:]), line
+    questions = [question for question, _ in country_facts()]
+    assert [plain(question) for question in questions] == questions
+    keys = [
+        key_of(key)
+        for line in FACTS.read_text("utf-8").splitlines()
+        for key in line.partition(" | ")[0].split(" / ")
+    ]
+    assert not {key_of(question) for question in questions} & set(keys)
+
+
 def test_what_was_looked_up_is_sure() -> None:
     told = replace(NOW, said=("What is a comet?",), previous=COMET)
     assert answer("Are you sure?", told) == "Yes, I looked that up."
@@ -202,6 +244,13 @@ def test_what_a_fact_was_about_is_a_topic() -> None:
     capital = "The capital of Mongolia is Ulaanbaatar."
     assert answer_knowledge("What's the capital?", ["Where's Mongolia?"]) == capital
     assert answer_knowledge("What's its capital?", ["Where's Mongolia?"]) == capital
+    asked = ["What's the biggest country in the world?", "And the smallest?"]
+    live = "About 700 people live in Vatican City."
+    assert answer_knowledge("How many people live there?", asked) == live
+    speak = "In Australia people speak English."
+    of_capital = ["What's the capital of Australia?"]
+    assert answer_knowledge("What language do they speak there?", of_capital) == speak
+    assert answer_knowledge("And the language?", of_capital) == speak
 
 
 def test_a_pronoun_without_a_topic() -> None:

@@ -55,7 +55,7 @@ from support.tools import WEATHER, asks_weather, calls_weather, weather_result
 pytestmark = pytest.mark.speech
 
 KEY = "a-key-of-this-test"
-RULE_NAMES = ["calendar", "calculate", "convert_units"]
+RULE_NAMES = ["calendar", "calculate", "convert_units", "distance"]
 JPEG = b"\xff\xd8\xff\xe0 a picture"
 
 

@@ -468,6 +468,7 @@ CONVERSATIONS = {
         "And the news?": "I have no access to the internet, so I do not know the news.",
         "Wake me at six.": "I cannot set alarms, timers or reminders. I can only talk with you.",
         "What about a reminder?": "I cannot set alarms, timers or reminders. I can only talk with you.",
+        "Let's play trivia.": "Here is a question. What is the capital of Italy?",
         "How about a riddle then?": "Here is a riddle. What gets wetter the more it dries?",
         "How do you say good morning in Spanish?": "I know English only, so I cannot translate that.",
         "What about good night?": "I know English only, so I cannot translate that.",
@@ -621,12 +622,12 @@ CONVERSATIONS = {
         ),
         "And what's the time difference to Boston?": "In Boston it is 5 hours earlier than here.",
         "What's the time difference between them?": "Between which two places?",
-        "How far is it from Paris to London?": "I have no maps, so I do not know distances.",
+        "How far is it from Paris to Smallville?": "I have no maps, so I do not know distances.",
         "How far is it from Earth to Mars?": (
             "Mars is between about 55 million and 400 million kilometres away, depending on where both"
             " planets are."
         ),
-        "How far is it from Paris to Lyon?": "I have no maps, so I do not know distances.",
+        "How far is it from Paris to Nowhere?": "I have no maps, so I do not know distances.",
         "And by train?": "I have no maps, so I do not know distances.",
     },
     "limits": {
@@ -815,6 +816,34 @@ CONVERSATIONS = {
         ),
         "He likes fishing and old films.": "I understand. Please go on.",
         "I want you to be a pirate.": "",
+    },
+    "distances": {
+        "How far is London from Paris?": (
+            "It is about 340 kilometres from London to Paris as the crow flies."
+        ),
+        "And from Rome?": "It is about 1,400 kilometres from London to Rome as the crow flies.",
+        "What's the distance between Berlin and Munich in miles?": (
+            "It is about 310 miles from Berlin to Munich as the crow flies."
+        ),
+        "How far is it from Sydney to Mexico City?": (
+            "It is about 13,000 kilometres from Sydney to Mexico City as the crow flies."
+        ),
+        "And by train?": "I have no maps, so I know no roads and no timetables.",
+        "How long is the flight from Oslo to Rome?": "A flight from Oslo to Rome takes about 3 hours.",
+        "How long does it take to fly from Paris to London?": (
+            "A flight from Paris to London takes about 1 hour."
+        ),
+        "How far is it from Paris to Smallville?": "I have no maps, so I do not know distances.",
+        "How far is Paris from Paris?": "",
+        "How long is the flight from London to Oxford?": "",
+    },
+    "a doubt": {
+        "What's the capital of Australia?": "The capital of Australia is Canberra.",
+        "Isn't it Sydney?": "No. The capital of Australia is Canberra.",
+        "What is two plus two?": "2 plus 2 is 4.",
+        "I thought it was four.": "Yes. 2 plus 2 is 4.",
+        "How are you?": "I am well, thank you. How can I help you?",
+        "Isn't it nice?": "",
     },
     "another place": {
         "What time is it in Tokyo when it's noon in London?": "Then it is 9:00 PM in Tokyo.",

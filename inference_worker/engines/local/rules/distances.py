@@ -1,0 +1,100 @@
+"""How far one city is from another, and how long the flight takes."""
+
+import functools
+import math
+import re
+from pathlib import Path
+
+from antiphon.inference_worker.engines.local.rules.numbers import counted
+
+_TABLE = Path(__file__).parents[1] / "reference" / "cities.txt"
+"""On each line a city, its latitude and its longitude, in degrees."""
+
+_EARTH_RADIUS_KM = 6371.0
+_CRUISE_KM_PER_H = 850.0
+_CLIMB_H = 0.5
+"""What a flight takes beyond its distance: to climb and to descend."""
+
+_SHORTEST_FLIGHT_KM = 150.0
+
+_CITIES = r"(?P<one>[a-z .'-]+?) (?:to|from|and) (?P<other>[a-z .'-]+?)"
+_HOW_FAR = re.compile(
+    r"(?:how far(?: away)?|how many (?:kilometers|kilometres|km|miles)) (?:is|it is|is it|are)"
+    rf"(?: it)?(?: from| between)? {_CITIES}(?: (?:away|in (?:kilometers|kilometres|km|miles)))?"
+    rf"|(?:what is )?the distance (?:from|between) (?P<first>[a-z .'-]+?) (?:to|and) (?P<second>[a-z .'-]+?)"
+    r"(?: in (?:kilometers|kilometres|km|miles))?"
+)
+_FLIGHT = re.compile(
+    r"how (?:long|many hours) (?:does it take to fly|is (?:the|a) flight|would it take to fly"
+    rf"|does (?:the|a) flight take|is it to fly|do you fly)(?: from| between)? {_CITIES}"
+)
+
+
+_BY_ROAD = re.compile(
+    r"(?:(?:and|what about|how about|how long|how far|is it|does it take) )*"
+    r"(?:(?:by|on|with|in) (?:(?:a|the) )?(?:car|train|bus|boat|ship|ferry|bike|bicycle|foot|road)"
+    r"|to (?:drive|walk|cycle|go there))"
+)
+_STRAIGHT = "as the crow flies."
+_NO_ROADS = "I have no maps, so I know no roads and no timetables."
+
+
+def answer_distance(text: str, previous: str = "") -> str | None:
+    """The answer to a question in plain form; None if it asks for no distance of two known cities.
+
+    `previous`: what was answered before.
+    """
+    if previous.endswith(_STRAIGHT) and _BY_ROAD.fullmatch(text):
+        return _NO_ROADS
+    if found := _HOW_FAR.fullmatch(text):
+        places = _places(found["one"] or found["first"], found["other"] or found["second"])
+        if places is None:
+            return None
+        (one, other), km = places
+        if "mile" in text:
+            return f"It is about {_rounded(km / 1.609344)} miles from {one} to {other} {_STRAIGHT}"
+        return f"It is about {_rounded(km)} kilometres from {one} to {other} {_STRAIGHT}"
+    if found := _FLIGHT.fullmatch(text):
+        places = _places(found["one"], found["other"])
+        if places is None or places[1] < _SHORTEST_FLIGHT_KM:
+            return None
+        (one, other), km = places
+        halves = round(2 * (km / _CRUISE_KM_PER_H + _CLIMB_H))
+        hours = counted(halves // 2, "hour") if halves > 1 else ""
+        length = f"{hours}{' and a half' if halves % 2 else ''}" if hours else "half an hour"
+        return f"A flight from {one} to {other} takes about {length}."
+    return None
+
+
+def _places(one: str, other: str) -> tuple[tuple[str, str], float] | None:
+    """The names of two cities, and the kilometres between them."""
+    known = _cities()
+    found = [
+        known.get(name.removesuffix(" city").strip()) or known.get(name) for name in (one, other)
+    ]
+    if found[0] is None or found[1] is None or found[0] == found[1]:
+        return None
+    (first, *here), (second, *there) = found
+    return (first, second), _distance_km(here, there)
+
+
+def _distance_km(here: list[float], there: list[float]) -> float:
+    """Along a great circle, between two latitudes and longitudes in degrees."""
+    (lat1, lon1), (lat2, lon2) = (map(math.radians, place) for place in (here, there))
+    half = (
+        math.sin((lat2 - lat1) / 2) ** 2
+        + math.cos(lat1) * math.cos(lat2) * math.sin((lon2 - lon1) / 2) ** 2
+    )
+    return 2 * _EARTH_RADIUS_KM * math.asin(math.sqrt(half))
+
+
+def _rounded(distance: float) -> str:
+    """With two digits that count."""
+    step = 10 ** max(0, len(str(round(distance))) - 2)
+    return f"{round(distance / step) * step:,}"
+
+
+@functools.cache
+def _cities() -> dict[str, tuple[str, float, float]]:
+    lines = (line.split(" | ") for line in _TABLE.read_text("utf-8").splitlines())
+    return {name.lower(): (name, float(lat), float(lon)) for name, lat, lon in lines}
