@@ -4,6 +4,8 @@ import json
 from collections import Counter
 from contextlib import closing
 from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
 from typing import Any
 from urllib.parse import urlencode
 
@@ -35,6 +37,41 @@ def test_the_file_with_calls_is_valid_and_asks_for_the_address(stack: Compose) -
     with pytest.raises(AssertionError, match="WEBRTC_ADDRESSES"):
         stack(*words)
     Compose(stack.folder, {**stack.environment, "WEBRTC_ADDRESSES": "203.0.113.7"})(*words)
+
+
+class _Models(BaseHTTPRequestHandler):
+    """A server with one language model, for any key."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(str(self.headers["Authorization"]).encode())
+
+    def log_message(self, *_: object) -> None:
+        """Prints nothing."""
+
+
+def test_with_its_file_a_worker_reaches_a_language_model_on_this_host(stack: Compose) -> None:
+    files = ("-f", "docker-compose.yml", "-f", "deploy/llm.yml")
+    with pytest.raises(AssertionError, match="LLM_URL"):
+        stack(*files, "config", "--quiet")
+    asks = (
+        "import os, urllib.request as web; "
+        "key = open(os.environ['ANTIPHON_LLM_KEY_FILE']).read().strip(); "
+        "headers = {'Authorization': f'Bearer {key}'}; "
+        "url = os.environ['ANTIPHON_LLM_URL'] + '/models'; "
+        "print(web.urlopen(web.Request(url, headers=headers), timeout=60).read().decode())"
+    )
+    with HTTPServer(("0.0.0.0", 0), _Models) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://host.docker.internal:{server.server_port}/v1"
+        variables = {"LLM_URL": url, "LLM_MODEL": "any"}
+        compose = Compose(stack.folder, {**stack.environment, **variables})
+        run = ("run", "--rm", "--no-deps", "-T", "--entrypoint", "python", "worker", "-c", asks)
+        try:
+            assert compose(*files, *run).split() == ["Bearer", "none"]
+        finally:
+            server.shutdown()
 
 
 async def test_every_service_has_the_number_of_containers_in_the_file(stack: Compose) -> None:

@@ -34,7 +34,7 @@ def test_known_names_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     check_setting_names()
 
 
-@pytest.mark.parametrize("file", ["docker-compose.yml", "deploy/webrtc.yml"])
+@pytest.mark.parametrize("file", ["docker-compose.yml", "deploy/webrtc.yml", "deploy/llm.yml"])
 def test_the_variables_of_the_compose_files_are_known(file: str) -> None:
     names = set(re.findall(r"ANTIPHON_[A-Z_]+", (ROOT / file).read_text()))
     assert names <= {f"ANTIPHON_{name.upper()}" for name in setting_names()} | OTHER_PROGRAMS
