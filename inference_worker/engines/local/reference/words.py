@@ -13,6 +13,12 @@ _IRREGULAR = {
     "gases": "gas", "atlases": "atlas", "irises": "iris", "canvases": "canvas", "shoes": "shoe", "toes": "toe",
     "canoes": "canoe", "calories": "calorie", "oboes": "oboe", "fuses": "fuse", "excuses": "excuse",
 }  # fmt: skip
+_PLURALS = {one: many for many, one in _IRREGULAR.items()}
+_SAME_IN_PLURAL = (
+    "fish", "sheep", "deer", "moose", "aircraft", "salmon", "sunglasses", "jeans", "binoculars",
+)  # fmt: skip
+_WITH_ES = re.compile(r"(?:s|x|z|ch|sh|\b(?:potato|tomato|hero|echo|torpedo|veto))$")
+
 _ENDINGS = (
     (re.compile(r"(?<=[^aeiou])ies$"), "y"),
     (re.compile(r"(?<![eo])aches$"), "ache"),
@@ -46,6 +52,17 @@ def singular(word: str) -> str:
         if len(last) > 3 and (shorter := ending.sub(instead, last)) != last:
             return " ".join([*before, shorter])
     return word
+
+
+def plural(name: str) -> str:
+    """Of a noun, or of the last of several words."""
+    if name.startswith("pair of "):
+        return f"pairs of {name.removeprefix('pair of ')}"
+    *before, last = name.split(" ")
+    if name.endswith(_SAME_IN_PLURAL):
+        return name
+    regular = f"{last}es" if _WITH_ES.search(last) else re.sub(r"(?<![aeiou])y$", "ie", last) + "s"
+    return " ".join([*before, _PLURALS.get(last, regular)])
 
 
 def article(word: str) -> str:

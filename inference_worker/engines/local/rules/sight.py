@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 
+from antiphon.inference_worker.engines.local.reference.words import plural
 from antiphon.inference_worker.engines.local.rules.follow_up import is_passing
 from antiphon.inference_worker.engines.local.rules.situation import NAME, Answer, Situation
 from antiphon.inference_worker.engines.local.rules.text import COMMON_WORDS, LONGEST_CHARS, plain
@@ -13,7 +14,6 @@ from antiphon.inference_worker.engines.local.sight.scene import (
     Thing,
     joined,
     number,
-    plural,
     quoted,
     with_article,
 )

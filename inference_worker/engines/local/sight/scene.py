@@ -7,14 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-_PLURALS = {
-    "person": "people",
-    "knife": "knives",
-    "mouse": "mice",
-    "pair of scissors": "pairs of scissors",
-    "pair of skis": "pairs of skis",
-}
-_SAME_PLURAL = ("fish", "sheep", "sunglasses", "jeans", "binoculars")
+from antiphon.inference_worker.engines.local.reference.words import plural
+
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _UNCOUNTABLE = frozenset(
     {"espresso", "guacamole", "consomme", "toilet paper", "corn", "mashed potato"}
@@ -221,16 +215,6 @@ def with_article(name: str) -> str:
     if name in _UNCOUNTABLE or name.endswith(("sunglasses", "jeans")):
         return name
     return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
-
-
-def plural(name: str) -> str:
-    if name in _PLURALS:
-        return _PLURALS[name]
-    if name.endswith(_SAME_PLURAL):
-        return name
-    if name.endswith(("s", "x", "ch", "sh")):
-        return f"{name}es"
-    return re.sub(r"(?<![aeiou])y$", "ie", name) + "s"
 
 
 def number(count: int) -> str:

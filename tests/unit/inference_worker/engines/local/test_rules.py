@@ -837,6 +837,15 @@ CONVERSATIONS = {
         "How far is Paris from Paris?": "",
         "How long is the flight from London to Oxford?": "",
     },
+    "grammar": {
+        "What's the past tense of go?": "The past tense of go is went, and the participle is gone.",
+        "And of drop?": "The past tense of drop is dropped.",
+        "What is the past participle of the verb to try?": "The past tense of try is tried.",
+        "How do you say make in the past?": "The past tense of make is made.",
+        "What's the plural of child?": "The plural of child is children.",
+        "And of sheep?": "The plural of sheep is sheep.",
+        "What is the plural of a city?": "The plural of city is cities.",
+    },
     "a doubt": {
         "What's the capital of Australia?": "The capital of Australia is Canberra.",
         "Isn't it Sydney?": "No. The capital of Australia is Canberra.",

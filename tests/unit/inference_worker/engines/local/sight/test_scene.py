@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from antiphon.inference_worker.engines.local.reference.words import plural
 from antiphon.inference_worker.engines.local.rules.answer import answer
 from antiphon.inference_worker.engines.local.rules.sight import may_be_meant
 from antiphon.inference_worker.engines.local.rules.situation import (
@@ -16,7 +17,7 @@ from antiphon.inference_worker.engines.local.rules.situation import (
 )
 from antiphon.inference_worker.engines.local.sight.colours import COLOURS, colour_of, colours_of
 from antiphon.inference_worker.engines.local.sight.reader import Area, lines_of, text_areas
-from antiphon.inference_worker.engines.local.sight.scene import Scene, Thing, plural
+from antiphon.inference_worker.engines.local.sight.scene import Scene, Thing
 from antiphon.inference_worker.engines.local.sight.things import Box
 
 NOW = Situation(datetime(2026, 11, 28, tzinfo=UTC), "1.2.3")
@@ -171,6 +172,10 @@ def test_frames_of_one_video_are_not_added_up() -> None:
         ("goldfish", "goldfish"),
         ("sunglasses", "sunglasses"),
         ("cup", "cups"),
+        ("person", "people"),
+        ("pair of scissors", "pairs of scissors"),
+        ("potato", "potatoes"),
+        ("photo", "photos"),
     ],
 )
 def test_plurals(name: str, many: str) -> None:
