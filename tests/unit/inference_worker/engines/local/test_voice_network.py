@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NotImplementedByOrt
 
 from antiphon.inference_worker.engines.common.onnx import cpu_session
 from antiphon.inference_worker.engines.common.onnx_file import ElementType, Network, Node
@@ -62,6 +63,20 @@ def test_inputs_become_signed_only_where_it_is_exact_and_faster(
     monkeypatch.setattr(network, "cpu_session", Session)
     monkeypatch.setattr(network.time, "thread_time_ns", lambda: clock[0])
     assert network.signed_inputs_are_better.__wrapped__() is is_better
+
+
+def test_inputs_stay_unsigned_if_the_library_cannot_take_signed_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As version 1.20 of ONNX Runtime, the oldest that is allowed."""
+
+    def old_version(model: bytes) -> Any:
+        if b"BitwiseXor" in model:
+            raise NotImplementedByOrt("Could not find an implementation for ConvInteger(10)")
+        return cpu_session(model)
+
+    monkeypatch.setattr(network, "cpu_session", old_version)
+    assert network.signed_inputs_are_better.__wrapped__() is False
 
 
 @pytest.mark.parametrize("change", [None, use_signed_inputs], ids=["unsigned", "signed"])
