@@ -3,12 +3,23 @@
 import functools
 import math
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 from antiphon.inference_worker.engines.local.rules.numbers import counted
 
+
+@dataclass(frozen=True, slots=True)
+class _City:
+    """Latitude and longitude are in degrees."""
+
+    name: str
+    latitude: float
+    longitude: float
+
+
 _TABLE = Path(__file__).parents[1] / "reference" / "cities.txt"
-"""On each line a city, its latitude and its longitude, in degrees."""
+"""On each line a city, its latitude and its longitude."""
 
 _EARTH_RADIUS_KM = 6371.0
 _CRUISE_KM_PER_H = 850.0
@@ -68,19 +79,17 @@ def answer_distance(text: str, previous: str = "") -> str | None:
 
 def _places(one: str, other: str) -> tuple[tuple[str, str], float] | None:
     """The names of two cities, and the kilometres between them."""
-    known = _cities()
-    found = [
-        known.get(name.removesuffix(" city").strip()) or known.get(name) for name in (one, other)
-    ]
-    if found[0] is None or found[1] is None or found[0] == found[1]:
+    first, second = _city(one), _city(other)
+    if first is None or second is None or first == second:
         return None
-    (first, *here), (second, *there) = found
-    return (first, second), _distance_km(here, there)
+    return (first.name, second.name), _distance_km(first, second)
 
 
-def _distance_km(here: list[float], there: list[float]) -> float:
-    """Along a great circle, between two latitudes and longitudes in degrees."""
-    (lat1, lon1), (lat2, lon2) = (map(math.radians, place) for place in (here, there))
+def _distance_km(first: _City, second: _City) -> float:
+    """Along a great circle."""
+    lat1, lon1, lat2, lon2 = map(
+        math.radians, (first.latitude, first.longitude, second.latitude, second.longitude)
+    )
     half = (
         math.sin((lat2 - lat1) / 2) ** 2
         + math.cos(lat1) * math.cos(lat2) * math.sin((lon2 - lon1) / 2) ** 2
@@ -94,7 +103,12 @@ def _rounded(distance: float) -> str:
     return f"{round(distance / step) * step:,}"
 
 
+def _city(name: str) -> _City | None:
+    """Mexico City, and also "New York City"."""
+    return _cities().get(name) or _cities().get(name.removesuffix(" city"))
+
+
 @functools.cache
-def _cities() -> dict[str, tuple[str, float, float]]:
+def _cities() -> dict[str, _City]:
     lines = (line.split(" | ") for line in _TABLE.read_text("utf-8").splitlines())
-    return {name.lower(): (name, float(lat), float(lon)) for name, lat, lon in lines}
+    return {name.lower(): _City(name, float(lat), float(lon)) for name, lat, lon in lines}
