@@ -37,12 +37,12 @@ from support.worker_harness import SID, StreamClient, running_worker, stream_cli
 
 pytestmark = [pytest.mark.extended, pytest.mark.timeout(900)]
 
-LENGTH_S = 1200
-LOST_AT_S = 1000
+LENGTH_S = 600
+LOST_AT_S = 500
 """The second at which the first worker is lost."""
 
-BOUND = 20 * 2**20
-"""Bytes of a session in Redis. All of it has 61 MB."""
+BOUND = 10 * 2**20
+"""Bytes of a session in Redis. All of it has 30 MB."""
 
 KEPT = {"stream_kept_s": 0.1}
 """Seconds of this test are a hundred times as fast."""
