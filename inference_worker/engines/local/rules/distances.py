@@ -41,6 +41,9 @@ _FLIGHT = re.compile(
 )
 
 
+_FROM_HERE = re.compile(
+    r"how far (?:away )?(?:is|is it to) (?P<city>[a-z .'-]+?)(?: away)?(?: from here)?"
+)
 _BY_ROAD = re.compile(
     r"(?:(?:and|what about|how about|how long|how far|is it|does it take) )*"
     r"(?:(?:by|on|with|in) (?:(?:a|the) )?(?:car|train|bus|boat|ship|ferry|bike|bicycle|foot|road)"
@@ -57,6 +60,8 @@ def answer_distance(text: str, previous: str = "") -> str | None:
     """
     if previous.endswith(_STRAIGHT) and _BY_ROAD.fullmatch(text):
         return _NO_ROADS
+    if (found := _FROM_HERE.fullmatch(text)) and (city := _city(found["city"])):
+        return f"I do not know where you are. How far is {city.name} from which city?"
     if found := _HOW_FAR.fullmatch(text):
         places = _places(found["one"] or found["first"], found["other"] or found["second"])
         if places is None:

@@ -834,6 +834,7 @@ CONVERSATIONS = {
             "A flight from Paris to London takes about 1 hour."
         ),
         "How far is it from Paris to Smallville?": "I have no maps, so I do not know distances.",
+        "How far is Paris?": "I do not know where you are. How far is Paris from which city?",
         "How far is Paris from Paris?": "",
         "How long is the flight from London to Oxford?": "",
     },
