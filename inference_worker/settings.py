@@ -104,7 +104,7 @@ class WorkerSettings(StatusSettings):
         return _SETTINGS_OF.get(self.engine, _OF_ENGINES)
 
     @property
-    def model(self) -> Path | None:
+    def engine_model_path(self) -> Path | None:
         """`model_path`, if the engine has one."""
         return self.model_path if "model_path" in self._own_settings else None
 

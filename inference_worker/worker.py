@@ -49,7 +49,7 @@ async def run(settings: WorkerSettings, stop: asyncio.Event | None = None) -> No
     processor = build_processor(
         settings.engine,
         slots=settings.slots,
-        model_path=settings.model,
+        model_path=settings.engine_model_path,
         options=settings.all_engine_options,
     )
     worker_id = new_process_id("worker")

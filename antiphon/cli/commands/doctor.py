@@ -122,7 +122,9 @@ def _examine(redis_url: str | None, flags: dict[str, Any], card: str | None) -> 
     if worker.transcribe:
         yield examine_recogniser()
     options = worker.all_engine_options
-    yield from examine_engine(worker.engine, worker.slots, worker.model, options, card=card)
+    yield from examine_engine(
+        worker.engine, worker.slots, worker.engine_model_path, options, card=card
+    )
 
 
 def _examine_redis(redis_url: str | None, data_dir: Path | None) -> list[Finding]:

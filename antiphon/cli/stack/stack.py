@@ -131,7 +131,7 @@ class StackPlan:
             port=edge.port,
             engine=worker.engine,
             slots=worker.slots,
-            model_path=worker.model,
+            model_path=worker.engine_model_path,
             health_host=worker.health_host,
             health_port=worker.health_port,
             edge_health_port=0 if any_port else edge.edge_health_port,

@@ -165,10 +165,13 @@ def test_settings_of_one_engine_do_not_disturb_another() -> None:
         flag = name.replace("_", "-")
         with pytest.raises(InvalidSettings, match=f"--{flag}: the engine '{engine}' has no such"):
             WorkerSettings(engine=engine, **{name: "int8"})
-    assert WorkerSettings(engine="minicpmo", model_path=Path("MiniCPM-o-4_5")).model is not None
+    assert (
+        WorkerSettings(engine="minicpmo", model_path=Path("MiniCPM-o-4_5")).engine_model_path
+        is not None
+    )
     Path("antiphon.toml").write_text('model_path = "model.gguf"')
-    assert WorkerSettings(engine="simulated").model is None
-    assert WorkerSettings().model == Path("model.gguf")
+    assert WorkerSettings(engine="simulated").engine_model_path is None
+    assert WorkerSettings().engine_model_path == Path("model.gguf")
 
 
 def test_a_server_of_a_language_model_is_an_option_of_the_engine() -> None:
