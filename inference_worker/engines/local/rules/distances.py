@@ -75,11 +75,18 @@ def answer_distance(text: str, previous: str = "") -> str | None:
         if places is None or places[1] < _SHORTEST_FLIGHT_KM:
             return None
         (one, other), km = places
-        halves = round(2 * (km / _CRUISE_KM_PER_H + _CLIMB_H))
-        hours = counted(halves // 2, "hour") if halves > 1 else ""
-        length = f"{hours}{' and a half' if halves % 2 else ''}" if hours else "half an hour"
-        return f"A flight from {one} to {other} takes about {length}."
+        return f"A flight from {one} to {other} takes about {_length(km / _CRUISE_KM_PER_H + _CLIMB_H)}."
     return None
+
+
+def _length(hours: float) -> str:
+    """In half hours, as people say it."""
+    whole, half = divmod(max(1, round(2 * hours)), 2)
+    if not half:
+        return counted(whole, "hour")
+    return (
+        f"{whole} and a half hours" if whole > 1 else ("half an hour", "an hour and a half")[whole]
+    )
 
 
 def _places(one: str, other: str) -> tuple[tuple[str, str], float] | None:

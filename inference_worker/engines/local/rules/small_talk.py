@@ -388,6 +388,10 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
         r"|20 questions)(?: .*)?|marco",
     ),
     *_rows(
+        _of_program("I cannot whisper, but I can speak more quietly. Say: quieter, please."),
+        r"(?:can you |could you |please )*whisper(?: (?:to me|something|it|that))?",
+    ),
+    *_rows(
         "It is hard to miss somebody. I am listening.",
         rf"i (?:really |still )?miss (?:him|her|them|my {_KIN}|my {_KIN}s|home){_WHEN}",
     ),
@@ -395,7 +399,7 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
     *_rows(
         "I am glad. What else would you like to know?",
         r"(?:that (?:is|was) |how )?(?:very |so |really |pretty )*(?:funny|interesting|cool|nice|great"
-        r"|good to know|amazing|awesome|wonderful|true|right|correct)",
+        r"|good to know|amazing|awesome|wonderful|true|right|correct|deep|profound)",
         r"perfect|excellent|brilliant|fantastic|incredible|unbelievable|fascinating|hilarious|sweet|exactly"
         r"|absolutely|definitely|agreed|fair enough|lol|(?:ha ?)+|wow|i see|i understand|got it"
         r"|(?:that )?makes sense",
@@ -481,6 +485,8 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
         "Gladly. What would you like to talk about?",
         r"(?:let us|can we|i want to|i would like to) (?:talk|chat|speak) about (?:something|anything)"
         r"(?: else)?(?: now)?",
+        r"(?:let us|can we|please|i want to) change (?:the )?(?:topic|subject)|(?:new|another) (?:topic"
+        r"|subject)",
     ),
     *_rows(
         "Gladly. What would you like to know about {thing}?",

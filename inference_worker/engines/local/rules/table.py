@@ -336,7 +336,9 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
     (r"(?:how (?:(?:do|would|can|does|to) )?(?:you|i|1|we) (?:say|spell|write|call)"
      r"|(?:can you |please )?(?:translate|say)|what is|how to say|what do you (?:say|call))"
      rf" (?!the capital).+ (?:in|into|to) {_LANGUAGE}"
-     rf"|what is the {_LANGUAGE} (?:word|name|phrase|translation) (?:for|of) .+",
+     rf"|what is the {_LANGUAGE} (?:word|name|phrase|translation) (?:for|of) .+"
+     r"|(?:can you |could you |please )*(?:teach|tell) me"
+     rf" (?:(?:an?|some|a few|1|something)(?: \w+)? in |some )?{_LANGUAGE}",
      fixed("I know English only, so I cannot translate that.")),
     # What it cannot know
     (r"(?:oh )?(?:(?:come on|please|just (?:try|do it)|try(?: it)?|do it) ?)+", lambda _, situation: limit_in(

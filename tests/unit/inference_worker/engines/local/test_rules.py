@@ -471,6 +471,9 @@ CONVERSATIONS = {
         "Let's play trivia.": "Here is a question. What is the capital of Italy?",
         "How about a riddle then?": "Here is a riddle. What gets wetter the more it dries?",
         "How do you say good morning in Spanish?": "I know English only, so I cannot translate that.",
+        "Teach me a word in Japanese.": "I know English only, so I cannot translate that.",
+        "Let's change the topic.": "Gladly. What would you like to talk about?",
+        "How do you say good morning in French?": "I know English only, so I cannot translate that.",
         "What about good night?": "I know English only, so I cannot translate that.",
     },
     "sums": {
@@ -832,6 +835,12 @@ CONVERSATIONS = {
         "How long is the flight from Oslo to Rome?": "A flight from Oslo to Rome takes about 3 hours.",
         "How long does it take to fly from Paris to London?": (
             "A flight from Paris to London takes about 1 hour."
+        ),
+        "How long is the flight from London to Lisbon?": (
+            "A flight from London to Lisbon takes about 2 and a half hours."
+        ),
+        "How long is a flight from London to Prague?": (
+            "A flight from London to Prague takes about an hour and a half."
         ),
         "How far is it from Paris to Smallville?": "I have no maps, so I do not know distances.",
         "How far is Paris?": "I do not know where you are. How far is Paris from which city?",
