@@ -78,11 +78,7 @@ class Kokoro:
 
     def __init__(self) -> None:
         """Raises EngineLoadError if the weights are missing or are not the pinned ones."""
-        network = Network.of(_weights())
-        cut_silence(network)
-        if signed_inputs_are_better():
-            use_signed_inputs(network)
-        self._session = cpu_session(network.to_bytes(), THREADS)
+        self._session = cpu_session(_model(), THREADS)
 
     def speak(self, ids: Sequence[int], style: Style, speed: float = 1.0) -> Utterance:
         """Speech of the symbols `ids`, with little silence at both ends. Many symbols are said in parts."""
@@ -147,6 +143,15 @@ def _files(package: str) -> Iterator[Path]:
     for folder in spec.submodule_search_locations or () if spec else ():
         if (part := Path(folder) / _PART).is_file():
             yield part
+
+
+def _model() -> bytes:
+    """The ONNX file with what is changed here."""
+    network = Network.of(_weights())
+    cut_silence(network)
+    if signed_inputs_are_better():
+        use_signed_inputs(network)
+    return network.to_bytes()
 
 
 def _weights() -> bytes:
