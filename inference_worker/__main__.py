@@ -5,13 +5,14 @@ import sys
 from antiphon.interrupts import QuietInterrupts
 
 with QuietInterrupts():
-    from antiphon.broker.service.process import run_service
+    from antiphon.broker.service.process import refuse_arguments, run_service
     from antiphon.inference_worker.engines.types import EngineLoadError
     from antiphon.inference_worker.settings import WorkerSettings
     from antiphon.inference_worker.worker import run
 
 
 def main() -> int:
+    refuse_arguments("antiphon.inference_worker", "worker")
     return run_service("worker", lambda: run(WorkerSettings()), permanent=(EngineLoadError,))
 
 

@@ -26,6 +26,10 @@ class EngineError(Exception):
     """This session's step failed; the engine and its other sessions are not affected."""
 
 
+class TooManyRequests(EngineError):
+    """What computes the answer takes no more requests now. The same request may succeed later."""
+
+
 class EngineLoadError(Exception):
     """The engine cannot start; the message says what is missing and how to get it."""
 

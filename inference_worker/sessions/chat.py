@@ -12,6 +12,7 @@ from antiphon.inference_worker.engines.types import (
     Delta,
     EngineError,
     EngineInfo,
+    TooManyRequests,
     UnsupportedContent,
     no_progress,
 )
@@ -146,6 +147,8 @@ class ChatRunner:
             code, reason = ErrorCode.CONTEXT_FULL, EndReason.CONTEXT_FULL
         elif isinstance(error, UnsupportedContent):
             code = ErrorCode.INVALID_FIELD
+        elif isinstance(error, TooManyRequests):
+            code = ErrorCode.RATE_LIMITED
         await publish_error(self._context, self._session, n, error, code=code, fatal=True)
         return reason
 

@@ -16,7 +16,6 @@ from antiphon.inference_worker.sessions.conversation_past import (
     decode_steps,
     past_unit,
 )
-from antiphon.inference_worker.sessions.unit_sequence import RESULTS_KNOWN
 from antiphon.shared_schemas.audio import (
     INPUT_RATE,
     OUTPUT_RATE,
@@ -176,7 +175,7 @@ class RecoveredSession(Generic[PrepareT]):
 class RecoveredDuplex(RecoveredSession[PrepareIn]):
     """A full-duplex conversation. `played_ms`: playback position reported after the last unit.
 
-    `results`: the newest, oldest first. `usage`: of the session up to there.
+    `results`: those that are still in Redis, oldest first. `usage`: of the session up to there.
     """
 
     units: tuple[PastUnit, ...] = ()
@@ -198,7 +197,6 @@ def recover_duplex(history: StreamHistory) -> RecoveredDuplex:
     assert isinstance(prepare, PrepareIn)
     inputs = {place.n: entry for place, entry in history.inputs}
     acks = _PlaybackAcks(history.inputs)
-    results = [entry for entry in published if isinstance(entry, ResultOut)]
     recent = tuple(
         FinishedStep(
             past_unit(result, inputs.get(result.input_n), acks.until(result.input_n)),
@@ -213,7 +211,7 @@ def recover_duplex(history: StreamHistory) -> RecoveredDuplex:
         position=position,
         prepare=prepare,
         units=(*_stored(history, PastUnit), *(item.step for item in recent if item.step)),
-        results=tuple(results[-RESULTS_KNOWN:]),
+        results=tuple(entry for entry in published if isinstance(entry, ResultOut)),
         usage=_total_usage(published),
         paused_until=_paused_until(published),
         current_time=recent[-1].count if recent else history.count,

@@ -2,15 +2,18 @@
 
 from collections import deque
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from antiphon.shared_schemas.entries import ResultOut
 from antiphon.shared_schemas.unit_result import UnitResult, user_transcript
 
-RESULTS_KNOWN = 11
-"""Results that a new worker needs to continue: a forecast looks back at most ten seconds."""
+_FORECAST_MS = 10_000
+"""A new worker needs the results of this time to continue."""
 
-_MIN_SAMPLES = 6
+_MIN_INCREASES = 3
+"""In this time. A history that is read at once is one increase, and says nothing about the next seconds."""
+
 _NOTICE_S = 30.0
 """How long before the context is full the client is warned."""
 
@@ -47,7 +50,7 @@ class UnitSequence:
         return fields
 
     def restore(self, results: Sequence[ResultOut]) -> None:
-        """Continue after these results, the newest ones of an earlier worker."""
+        """Continue after these results of an earlier worker: the newest ones, of ten seconds or more."""
         for result in results:
             self._forecast.add(result.current_time, result.kv_cache_length)
             self._forecast.on = result.context_forecast
@@ -69,7 +72,7 @@ class UnitSequence:
 
 
 class ContextForecast:
-    """Predicts when a context of so many tokens is full, from its growth in the last seconds. It reports
+    """Predicts when a context of so many tokens is full, from its growth in the last ten seconds. It reports
     that once.
 
     A context that shrinks is a sliding one, which is never full. `on` is false once nothing follows.
@@ -78,18 +81,22 @@ class ContextForecast:
     def __init__(self, tokens: int) -> None:
         self.on = True
         self._capacity = tokens
-        self._samples: deque[tuple[int, int]] = deque(maxlen=RESULTS_KNOWN)
+        self._samples: deque[tuple[int, int]] = deque()
 
     def add(self, at_ms: int, tokens: int) -> float | None:
         """How long the context lasts; None unless this must be reported now."""
+        samples = self._samples
         if not self.on:
             return None
-        if self._samples and tokens < self._samples[-1][1]:
+        if samples and tokens < samples[-1][1]:
             self.on = False
             return None
-        self._samples.append((at_ms, tokens))
-        begin_ms, begin = self._samples[0]
-        if len(self._samples) < _MIN_SAMPLES or tokens <= begin or at_ms <= begin_ms:
+        samples.append((at_ms, tokens))
+        while len(samples) > 1 and at_ms - samples[1][0] >= _FORECAST_MS:
+            samples.popleft()
+        begin_ms, begin = samples[0]
+        increases = sum(after > before for (_, before), (_, after) in pairwise(samples))
+        if at_ms - begin_ms < _FORECAST_MS or increases < _MIN_INCREASES:
             return None
         left_s = (self._capacity - tokens) * (at_ms - begin_ms) / 1000 / (tokens - begin)
         self.on = left_s > _NOTICE_S

@@ -144,8 +144,6 @@ def parse_chat_request(data: object, payload: Payload | None = None) -> ChatRequ
         request = ChatRequest.model_validate(data, context=payload)
     except ValidationError as error:
         raise from_validation(error) from None
-    if not any(message.role == "user" for message in request.messages):
-        raise InvalidInput("messages: at least one must be the user's", field="messages")
     _check_messages(request.messages)
     _check_tools(request)
     return request

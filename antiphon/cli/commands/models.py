@@ -28,9 +28,9 @@ from antiphon.cli.models.download import (
 )
 from antiphon.cli.terminal import Terminal, echo, echo_json
 from antiphon.client.errors import without_password
+from antiphon.inference_worker.engines.local.gguf_file import GGUF
 from antiphon.inference_worker.engines.local.stored_models import (
     BUNDLED,
-    GGUF,
     PUBLISHED_MODELS,
     SCORES,
     WEIGHTS_COMMAND,

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
+from http.client import HTTP_PORT, HTTPS_PORT, HTTPConnection, HTTPResponse, HTTPSConnection
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -33,12 +33,13 @@ class ModelServer:
         return self.url.rstrip("/")
 
     def connect(self) -> HTTPConnection:
+        """Not connected yet. It has a port in any case: without, the last part of an IPv6 address is one."""
         parts = urlsplit(self.url)
-        host, port = parts.hostname or "", parts.port
+        host = parts.hostname or ""
         if parts.scheme == "https":
-            context = ssl.create_default_context()
+            port, context = parts.port or HTTPS_PORT, ssl.create_default_context()
             return HTTPSConnection(host, port, timeout=_CONNECT_S, context=context)
-        return HTTPConnection(host, port, timeout=_CONNECT_S)
+        return HTTPConnection(host, parts.port or HTTP_PORT, timeout=_CONNECT_S)
 
     def path(self, name: str) -> str:
         return f"{urlsplit(self.url).path.rstrip('/')}/{name}"
@@ -59,6 +60,8 @@ class Exchange:
         self._socket: socket.socket | None = None
         self._response: HTTPResponse | None = None
         self._ended = threading.Event()
+        self.stays_open = False
+        """`cancel` lets the request that is in progress go on."""
 
     @property
     def ended(self) -> threading.Event:
@@ -83,7 +86,7 @@ class Exchange:
     def cancel(self) -> None:
         self._ended.set()
         with self._lock:
-            if self._socket is not None:
+            if self._socket is not None and not self.stays_open:
                 with suppress(OSError):  # not connected any more
                     # Not the method of a TLS socket: it takes the state away from the reading thread.
                     socket.socket.shutdown(self._socket, socket.SHUT_RDWR)

@@ -12,7 +12,7 @@ import numpy as np
 from antiphon.inference_worker.engines.common.costs import StageCosts
 from antiphon.inference_worker.engines.local.clauses import ClauseSplitter
 from antiphon.inference_worker.engines.local.dialogue import LlmMessage
-from antiphon.inference_worker.engines.local.guard import AnswerGuard, mourns
+from antiphon.inference_worker.engines.local.guard import AnswerGuard, Repeats, mourns
 from antiphon.inference_worker.engines.local.language_model import (
     Generation,
     spoken_pieces,
@@ -202,12 +202,13 @@ class LocalAnsweringView(AnsweringView):
     def _speak(self, text: Generation, tts: TtsConfig, *, ends_empty: bool = False) -> LocalAnswer:
         voices = self._slot.models.voices
         speaker = voices.speaker(tts.voice, self._manner) if tts.enabled else None
-        filtered, language = self._slot.options.filter_obscene, self._slot.options.language
+        options = self._slot.options
+        language = options.language
         guard = AnswerGuard(
-            filter_obscene=filtered,
+            filter_obscene=options.filter_obscene,
             language=language,
             ends_empty=ends_empty,
-            may_repeat=isinstance(text, FixedText),
+            repeats=Repeats.ALL if isinstance(text, FixedText) else options.repeats,
         )
         self._answer = answer = LocalAnswer(
             text,

@@ -21,6 +21,7 @@ from antiphon.inference_worker.engines.local.hearing.transcription import (
     transcribe,
     transcribed_segments,
 )
+from antiphon.inference_worker.engines.local.language_model import word_pieces
 from antiphon.inference_worker.engines.local.models import LocalSlot
 from antiphon.inference_worker.engines.local.pictures import (
     MOST_PICTURES,
@@ -59,6 +60,12 @@ NO_WORDS = "I did not understand any words. Please say it again, or write it."
 
 _WHAT_IS_SEEN = "What do you see?"
 """The question of a picture without words."""
+
+SAYS_NOTHING = "(The user says nothing. Follow your instructions.)"
+"""Stands for a question where there is none. Without one, a model continues its last answer."""
+
+_SAYS_HELLO = "Hello."
+"""The same for the bundled model, which answers `SAYS_NOTHING` with nonsense."""
 
 NO_SYSTEM = f"You are a helpful assistant. {STYLE_HINT}"
 
@@ -115,6 +122,7 @@ class LocalChatView(LocalAnsweringView, ChatView):
         self.transcript = reader.asked
         if not options.tools:
             self._by_rule = self._answer_by_rule(reader)
+        self._history = self._with_question(self._history)
         if stopped():
             return 0
         return self._slot.read(self._history, reuse_cache=False, tools=options.tools)
@@ -137,6 +145,19 @@ class LocalChatView(LocalAnsweringView, ChatView):
         if scene is not None and not may_be_meant(scene, reader.said_since_picture):
             return knowledge.answer(said, blind="", doubtful=reader.doubtful)
         return knowledge.answer(said, scene, reader.pictures.news, doubtful=reader.doubtful)
+
+    def _with_question(self, history: Sequence[LlmMessage]) -> list[LlmMessage]:
+        """`history` as models expect it: an answer is one message, and a question is the last.
+
+        The bundled model greets better without a question.
+        """
+        options, asked = self._slot.options, joined_answers(history)
+        silent = all(message["role"] != "user" for message in asked) and not options.bundled_model
+        if silent or asked[-1]["role"] == "assistant":
+            nothing = said_in(options.language, SAYS_NOTHING)
+            content = _SAYS_HELLO if options.bundled_model else nothing
+            asked.append({"role": "user", "content": content})
+        return asked
 
     def generate(self) -> Iterator[Delta]:
         return self._stream()
@@ -172,11 +193,10 @@ class LocalChatView(LocalAnsweringView, ChatView):
             and isinstance(last["content"], str)
             and not last["content"].strip()
         ):
-            no_words = said_in(self._slot.options.language, NO_WORDS)
-            yield from self._speak(FixedText(no_words[len(said) :]), options.tts)
+            yield from self._say(said_in(self._slot.options.language, NO_WORDS), said)
             return
         if self._by_rule is not None:
-            yield from self._speak(FixedText(self._by_rule[len(said) :]), options.tts)
+            yield from self._say(self._by_rule, said)
             return
         if said:
             history = [*history, {"role": "assistant", "content": said}]
@@ -187,6 +207,29 @@ class LocalChatView(LocalAnsweringView, ChatView):
             tools=options.tools,
             must_call=options.must_call,
         )
+
+    def _say(self, text: str, said: str) -> Iterator[Delta]:
+        """`text` behind `said`, with no more words than the client wants tokens."""
+        options = self._options
+        words = word_pieces(text)[: options.generation.max_new_tokens]
+        yield from self._speak(FixedText("".join(words)[len(said) :]), options.tts)
+
+
+def joined_answers(history: Sequence[LlmMessage]) -> list[LlmMessage]:
+    """`history` with neighbouring answers in one message. Calls of tools stay as they are."""
+    joined: list[LlmMessage] = []
+    for message in history:
+        if joined and all(map(_is_text_answer, (joined[-1], message))):
+            texts = filter(None, (joined[-1]["content"], message["content"]))
+            joined[-1] = {**message, "content": "\n".join(texts)}
+        else:
+            joined.append(message)
+    return joined
+
+
+def _is_text_answer(message: LlmMessage) -> bool:
+    is_text = isinstance(message["content"], str)
+    return message["role"] == "assistant" and is_text and "tool_calls" not in message
 
 
 def _voiced(raw: str, clauses: list[Clause], speaker: Speaker, costs: StageCosts) -> Delta:
@@ -252,6 +295,8 @@ class HistoryReader:
 
         A last message with a picture, for a model that sees, stays as it is.
         """
+        if not self._asked:
+            return list(history)
         begin = len(history) - len(self._asked)
         *earlier, (last, asked) = zip(history[begin:], self._asked, strict=True)
         said = [

@@ -310,6 +310,7 @@ class Conversation:
             ends_empty=options.knows_little
             and rest is None
             and not mourns(messages[-1]["content"]),
+            repeats=options.repeats,
         )
         words = options.reply_words
         self._reply = Reply(

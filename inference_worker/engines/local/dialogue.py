@@ -194,6 +194,12 @@ class Dialogue:
                 self._turns.pop(0)
         return True
 
+    def shorten(self) -> bool:
+        """Drop the older half of the turns; False if there is only one."""
+        before = len(self._turns)
+        self.trim(self._tokens() - 1.0)
+        return len(self._turns) < before
+
     def _tokens(self) -> float:
         return turn_tokens(self._system) + sum(turn.tokens for turn in self._turns)
 
@@ -210,6 +216,62 @@ def _append(messages: list[LlmMessage], role: str, text: str) -> None:
         messages[-1]["content"] += continuation(messages[-1]["content"], text)
     else:
         messages.append({"role": role, "content": text})
+
+
+_FIRST_PART = re.compile(r"[^.。，]+")
+
+_SURELY_FAULT = 8
+"""Characters of a fault that was cut off: fewer may be an answer."""
+
+
+def without_faults(
+    messages: Sequence[LlmMessage], faults: Iterable[str], language: str
+) -> list[LlmMessage]:
+    """`messages` without `faults`, the English sentences that were said in place of an answer or its end.
+
+    A model that reads them says them again. A question that got no answer is joined to the next one. A last
+    message of the assistant stays as it is: the model continues it.
+    """
+    sentences = [said_in(language, fault) for fault in faults]
+    kept: list[LlmMessage] = []
+    joins = False
+    for place, message in enumerate(messages, start=1):
+        shown = _before_fault(message, sentences) if place < len(messages) else message
+        if shown is None:
+            joins = True
+        elif joins and kept and kept[-1]["role"] == shown["role"] == "user":
+            kept[-1] = {**shown, "content": _joined(kept[-1]["content"], shown["content"])}
+            joins = False
+        else:
+            kept.append(shown)
+            joins = False
+    return kept
+
+
+def _before_fault(message: LlmMessage, sentences: Iterable[str]) -> LlmMessage | None:
+    """The part of `message` that the model wrote; None if there is none."""
+    said = message["content"]
+    if message["role"] != "assistant" or not isinstance(said, str) or "tool_calls" in message:
+        return message
+    begin = said.removesuffix(CUT).strip()
+    for sentence in sentences:
+        if len(begin) >= _SURELY_FAULT and sentence.startswith(begin):
+            return None
+        first = _FIRST_PART.match(sentence)
+        if first is not None and (place := said.find(first[0])) >= 0:
+            written = said[:place].rstrip()
+            return {**message, "content": written} if written else None
+    return message
+
+
+def _joined(first: str | list[dict[str, Any]], second: str | list[dict[str, Any]]) -> Any:
+    """The contents of two messages as one."""
+    if isinstance(first, str) and isinstance(second, str):
+        return f"{first}{continuation(first, second)}"
+    parts = (
+        [{"type": "text", "text": one}] if isinstance(one, str) else one for one in (first, second)
+    )
+    return [part for content in parts for part in content]
 
 
 _MOST_EXCHANGES = 2

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from enum import Enum
 
 from antiphon.inference_worker.engines.local.chinese.script import (
     CLOSING as CLOSING_MARKS,
@@ -72,6 +73,12 @@ _MARKER = re.compile(r"(\s*[*_(]*)(\d{1,2})([.)、][*_]*\s*)")
 _MOST_REPEATS = 3
 _PHRASE_WORDS = 5
 
+_LOOP_ROUNDS, _LOOP_WORDS, _LONGEST_ROUND = 6, 30, 60
+"""A loop is the same words so often one directly after the other, and at least so many words in all.
+
+A round has at most _LONGEST_ROUND words.
+"""
+
 _OBSCENE = re.compile(
     r"(?:mother)?fuck\w*|\w*fucker\w*|cunts?|cocksuck\w*|(?:blow|hand|rim)jobs?|jizz\w*|cumshots?|cumming|dildos?"
     r"|sluts?|slutty|whor(?:es?|ing)|bitch(?:es|y|ing)?|puss(?:y|ies)|tit(?:ty|ties)|boobs?|horny|porn\w*|masturbat\w*"
@@ -113,11 +120,22 @@ _LONG_PHRASE = 10
 """Characters of a Chinese phrase, of which five alone are often said again."""
 
 
+class Repeats(Enum):
+    """What of an answer may come again and again."""
+
+    ALL = "all"
+    """Of a large model, or of a text that no model wrote."""
+    NO_LOOP = "no loop"
+    """Of a small model: all but a loop, which is never ended in code or JSON."""
+    FEW = "few"
+    """Of a very small model: no sentence or phrase a third time. Its lists are numbered anew."""
+
+
 class AnswerGuard:
     """Takes the pieces of an answer and returns what may be said of it.
 
-    It keeps the last word until it is complete, and a sentence that begins like one that was said
-    twice until it differs. After `ended`, nothing follows.
+    It keeps the last word until it is complete, and with Repeats.FEW a sentence that begins like one
+    that was said twice until it differs. After `ended`, nothing follows.
     """
 
     def __init__(
@@ -126,14 +144,15 @@ class AnswerGuard:
         filter_obscene: bool,
         language: str = "en",
         ends_empty: bool = False,
-        may_repeat: bool = False,
+        repeats: Repeats = Repeats.FEW,
     ) -> None:
         """`ends_empty`: replace an answer that begins with _EMPTY_OPENINGS, and end one in which they follow.
 
-        Such an answer says no sentence twice. `may_repeat`: no model wrote it, so what repeats is meant.
+        Such an answer says no sentence twice.
         """
         self.ended = False
-        self._may_repeat = may_repeat
+        self._repeats = repeats
+        self._loop = _Loop()
         self._ends_empty = ends_empty
         self._most_sentences = 2 if ends_empty else _MOST_REPEATS
         self._opening: list[str] | None = [] if ends_empty else None
@@ -149,7 +168,7 @@ class AnswerGuard:
         self._sentence: list[str] = []
         self._sentences: Counter[tuple[str, ...]] = Counter()
         self._phrases: Counter[tuple[str, ...]] = Counter()
-        self._in_code = False
+        self._code = _Code()
         self._no_content = said_in(language, NO_CONTENT)
         self._numbers: tuple[int, ...] = ()
         """Of the last item of a list: what the model wrote, and what is said."""
@@ -211,8 +230,7 @@ class AnswerGuard:
         return "".join(self._say(word) for word in words if not self.ended)
 
     def _say(self, word: str) -> str:
-        if "```" in word:
-            self._in_code = not self._in_code
+        is_code = self._code.has(word)
         plain = _plain(word)
         if self._filter_obscene and self._is_obscene(word, plain):
             self.ended = True
@@ -222,17 +240,19 @@ class AnswerGuard:
             return f"{self._release()}{closing}"
         if word.lstrip(" ").startswith("\n"):
             self._sentence = []
-        if not self._in_code and (marker := self._begins_item(word)):
+        if not is_code and (marker := self._begins_item(word)):
             return self._add_item(marker)
         self._may_begin_item = word.rstrip().endswith((":", "："))
         self._item_is_empty = self._item_is_empty and not plain
-        if plain and not self._in_code:  # programs repeat themselves
+        if plain and not is_code:  # programs repeat themselves
             words = _words_in(plain)
             self._words += words
             self._sentence += words
-            if not self._may_repeat and self._repeats(word, len(words)):
+            if self._repeats_itself(word, words):
                 self.ended = True
                 return ""
+        elif plain:
+            self._loop = _Loop()
         self._held += word
         if word.endswith("\n") or _SENTENCE_END.search(word):
             self._sentence = []
@@ -243,7 +263,7 @@ class AnswerGuard:
     def _begins_item(self, word: str) -> re.Match[str] | None:
         """The marker of a list's item: a number at the beginning of a sentence."""
         begins = self._may_begin_item or not self._sentence
-        return _MARKER.fullmatch(word) if begins and not self._may_repeat else None
+        return _MARKER.fullmatch(word) if begins and self._repeats is Repeats.FEW else None
 
     def _add_item(self, marker: re.Match[str]) -> str:
         """Small models write lists that begin again and again with the same number.
@@ -276,10 +296,15 @@ class AnswerGuard:
             _OBSCENE_PAIR.fullmatch(pair)
         )
 
-    def _repeats(self, word: str, added: int) -> bool:
-        """Whether `word`, which added so many words, ends what was said too often."""
+    def _repeats_itself(self, word: str, words: list[str]) -> bool:
+        """Whether `word`, which added `words`, ends what was said too often."""
+        if self._repeats is Repeats.ALL:
+            return False
+        if self._repeats is Repeats.NO_LOOP:
+            closes = [self._loop.closes(one) for one in words]
+            return any(closes)
         ends = bool(_SENTENCE_END.search(word))
-        return self._repeats_phrase(added) or (ends and self._repeats_sentence())
+        return self._repeats_phrase(len(words)) or (ends and self._repeats_sentence())
 
     def _repeats_phrase(self, added: int) -> bool:
         """Whether a phrase that ends in the last `added` words was said too often."""
@@ -308,6 +333,58 @@ class AnswerGuard:
         )
 
 
+class _Code:
+    """Finds the words of code and JSON: between fences or brackets, or on an indented line."""
+
+    def __init__(self) -> None:
+        self._fenced = False
+        self._indented = False
+        self._depth = 0
+        self._begins_line = True
+
+    def has(self, word: str) -> bool:
+        """Whether `word`, the next one, belongs to code or JSON."""
+        margin = word[: len(word) - len(word.lstrip())]
+        ended = self._begins_line + margin.count("\n")
+        if ended:
+            indent = margin.rpartition("\n")[2].expandtabs(_CODE_INDENT)
+            self._indented = len(indent) >= _CODE_INDENT and not _LIST_MARK.match(word.strip())
+        if ended > 1 and not self._indented:
+            self._depth = 0  # a bracket that prose forgets to close
+        self._begins_line = word.endswith("\n")
+        if word.count("```") % 2:
+            self._fenced = not self._fenced
+        opened = sum(word.count(bracket) for bracket in "[{")
+        inside = opened or self._depth
+        self._depth = max(0, self._depth + opened - sum(word.count(bracket) for bracket in "]}"))
+        return bool(self._fenced or self._indented or inside)
+
+
+_CODE_INDENT = 4
+_LIST_MARK = re.compile(r"[-*+•]|\d+[.)]")
+
+
+class _Loop:
+    """Finds words that come again and again without others between them."""
+
+    def __init__(self) -> None:
+        self._words: list[str] = []
+        self._same = [0] * (_LONGEST_ROUND + 1)
+        """How many of the last words are the same as those so many words before."""
+
+    def closes(self, word: str) -> bool:
+        """Whether `word`, the next one, ends a loop. Numbers alone are data, not a loop."""
+        self._words.append(word)
+        for length in range(1, min(len(self._words), _LONGEST_ROUND + 1)):
+            same = self._words[-1 - length] == word
+            self._same[length] = count = self._same[length] + 1 if same else 0
+            if count < max((_LOOP_ROUNDS - 1) * length, _LOOP_WORDS - length):
+                continue
+            if not all(one.isdigit() for one in self._words[-length:]):
+                return True
+        return False
+
+
 def _plain(word: str) -> str:
     return re.sub(r"[^\w']|_", "", word.lower()).strip("'")
 
@@ -324,5 +401,5 @@ def mourns(text: object) -> bool:
 
 def cleaned(text: str) -> str:
     """A complete text, cut at its first obscene word."""
-    guard = AnswerGuard(filter_obscene=True, may_repeat=True)
+    guard = AnswerGuard(filter_obscene=True, repeats=Repeats.ALL)
     return (guard.feed(text) + guard.flush()).strip()

@@ -12,20 +12,31 @@ from antiphon.inference_worker.engines.local.answer import (
     LocalAnswer,
     LocalAnsweringView,
 )
-from antiphon.inference_worker.engines.local.dialogue import Dialogue
+from antiphon.inference_worker.engines.local.dialogue import Dialogue, LlmMessage
 from antiphon.inference_worker.engines.local.hearing.completeness import NORMAL, patience
 from antiphon.inference_worker.engines.local.hearing.interim import InterimText
 from antiphon.inference_worker.engines.local.hearing.transcript import Transcript
 from antiphon.inference_worker.engines.local.hearing.transcription import transcribe
 from antiphon.inference_worker.engines.local.models import LocalSlot
-from antiphon.inference_worker.engines.local.pictures import Pictures
+from antiphon.inference_worker.engines.local.pictures import (
+    Pictures,
+    picture_part,
+    text_part,
+)
+from antiphon.inference_worker.engines.local.remote.generation import estimated_tokens
 from antiphon.inference_worker.engines.local.rules.follow_up import rest_to_continue
 from antiphon.inference_worker.engines.local.rules.situation import CAMERA_OFF
 from antiphon.inference_worker.engines.local.self_knowledge import SelfKnowledge
 from antiphon.inference_worker.engines.local.sight.scene import Scene
 from antiphon.inference_worker.engines.local.speech import TimedWord
 from antiphon.inference_worker.engines.processor import HalfDuplexView
-from antiphon.inference_worker.engines.types import Delta, EngineError, PastTurn, UnsupportedContent
+from antiphon.inference_worker.engines.types import (
+    ContextFull,
+    Delta,
+    EngineError,
+    PastTurn,
+    UnsupportedContent,
+)
 from antiphon.shared_schemas.audio import SILENCE, Samples
 from antiphon.shared_schemas.config import HalfDuplexConfig
 from antiphon.shared_schemas.content import AudioPart, ConversationMessage, ImagePart, TextPart
@@ -57,6 +68,8 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
         self._config = HalfDuplexConfig()
         self._dialogue: Dialogue | None = None
         self._scene: Scene | None = None
+        self._pictures: list[dict[str, Any]] = []
+        """Of the system message, for a model that sees."""
         self._before: Dialogue | None = None
         self._transcript = ""
         self._interim: InterimText | None = None
@@ -76,14 +89,16 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
         """Read the text of the system message; its audio is a reference voice.
 
         Without a named voice, the reference recording `ref_audio` selects the one nearest to it.
-        A picture is described to the model. Raises UnsupportedContent for one that the engine cannot see,
-        and for a video; ContextFull for a long text.
+        A picture is shown to a model that sees, and described to another. Raises UnsupportedContent for one
+        that the engine cannot see, and for a video; ContextFull for a long text.
         """
         models, pictures = self._slot.models, Pictures(self._slot.models.sight)
-        texts = [system.text]
+        texts, self._pictures = [system.text], []
         for index, part in enumerate(system.parts):
             where = f"system_content.{index}"
-            if isinstance(part, ImagePart):
+            if isinstance(part, ImagePart) and models.llm.sees:
+                self._pictures.append(picture_part(part.data))
+            elif isinstance(part, ImagePart):
                 texts.append(pictures.describe(part.data, where))
             elif not isinstance(part, TextPart | AudioPart):
                 raise UnsupportedContent("the local engine takes no videos here", where)
@@ -93,7 +108,9 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
         self._knowledge = SelfKnowledge(self._slot.options, system.text, config.time_zone, blind)
         prompt = self._knowledge.prompt(" ".join(filter(None, texts)))
         self._dialogue = Dialogue(prompt, self._slot.options.language)
-        self._context_tokens = self._slot.read_prompt(self._dialogue.messages(), self._prompt_limit)
+        self._context_tokens = self._slot.read_prompt(
+            self._shown(self._dialogue.messages()), self._prompt_limit
+        )
         return self._context_tokens
 
     def greet(self, said: str) -> Iterator[Delta]:
@@ -102,7 +119,7 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
         dialogue.add_assistant_text(said)
         text = FixedText(self._config.greeting.strip()[len(said) :])
         yield from self._say(dialogue, self._speak(text, self._config.tts))
-        self._context_tokens = self._slot.read(dialogue.messages())
+        self._context_tokens = self._slot.read(self._shown(dialogue.messages()))
 
     def words_so_far(self, begin: int, speech: Samples) -> str:
         if self._interim is None:
@@ -117,7 +134,7 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
         dialogue, slot = self._prepared_dialogue(), self._slot
         factor = patience(
             text,
-            lambda said: slot.end_probability(dialogue.messages(expected=said)),
+            lambda said: slot.end_probability(self._shown(dialogue.messages(expected=said))),
             answered=self._knowledge.answer(dialogue.messages(expected=text)) is not None,
             later=_LATER,
         )
@@ -151,7 +168,7 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
         dialogue = self._prepared_dialogue()
         if not self._transcript or self._stopped.is_set():
             return
-        dialogue.trim(self._prompt_limit)
+        dialogue.trim(self._dialogue_limit)
         config = self._config
         by_rule = rest_to_continue(
             dialogue.messages(), dialogue.rest_of_cut_answer
@@ -159,10 +176,18 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
         self._manner = self._knowledge.manner(dialogue.messages())
         dialogue.add_assistant_text(said)
         if by_rule:
-            answer = self._speak(FixedText(by_rule[len(said) :]), config.tts)
-        else:
-            answer = self._begin_answer(dialogue.messages(), config.generation, tts=config.tts)
-        yield from self._say(dialogue, answer)
+            yield from self._say(dialogue, self._speak(FixedText(by_rule[len(said) :]), config.tts))
+            return
+        while True:
+            messages = self._shown(dialogue.messages())
+            answer = self._begin_answer(messages, config.generation, tts=config.tts)
+            try:
+                yield from self._say(dialogue, answer)
+            except ContextFull:  # the model's server has less room than the options say
+                if said or answer.pieces or not dialogue.shorten():
+                    raise
+            else:
+                return
 
     def words_in(self, speech: Samples) -> Words:
         return self._slot.models.recogniser.words_in(speech)
@@ -192,7 +217,7 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
             if text:
                 dialogue.add_user_text(text)
             _restore_answer(turn, dialogue)
-        dialogue.trim(self._prompt_limit)
+        dialogue.trim(self._dialogue_limit)
         if turns:
             self._context_tokens = self._read(dialogue)
 
@@ -213,6 +238,18 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
         context = self._slot.context_tokens
         return context - min(self._config.generation.max_new_tokens, context // _REPLY_SHARE)
 
+    @property
+    def _dialogue_limit(self) -> int:
+        """Tokens of the context for the text of the dialogue."""
+        shown = estimated_tokens([{"role": "system", "content": self._pictures}])
+        return self._prompt_limit - (shown if self._pictures else 0)
+
+    def _shown(self, messages: Sequence[LlmMessage]) -> list[LlmMessage]:
+        """`messages`, which begin with the system message, with its pictures."""
+        system, *others = messages
+        parts = [text_part(system["content"]), *self._pictures]
+        return [{**system, "content": parts} if self._pictures else system, *others]
+
     def _say(self, dialogue: Dialogue, answer: LocalAnswer) -> Iterator[Delta]:
         """The pieces of a turn. What the client got of it is in the dialogue afterwards."""
         try:
@@ -228,7 +265,7 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
             self._said_goodbye = self._knowledge.is_farewell(dialogue.last_answer)
 
     def _read(self, dialogue: Dialogue) -> int:
-        return self._slot.read(dialogue.messages(), reuse_cache=False)
+        return self._slot.read(self._shown(dialogue.messages()), reuse_cache=False)
 
     def _prepared_dialogue(self) -> Dialogue:
         if self._dialogue is None:

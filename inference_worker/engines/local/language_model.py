@@ -5,6 +5,7 @@ import threading
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -32,6 +33,33 @@ class ModelAway(EngineError):
         self.reason = reason
 
 
+class RequestRefused(ModelAway):
+    """The server does not answer this request. It may answer another one."""
+
+
+class BrokenCall(ModelAway):
+    """The answer is only a call of a tool, which cannot be read."""
+
+
+@dataclass(slots=True)
+class _Call:
+    """`more`: what a server adds to the fields of OpenAI's API."""
+
+    id: str
+    name: str = ""
+    arguments: str = ""
+    more: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_whole(self) -> bool:
+        return bool(self.name) and are_arguments(self.arguments or "{}")
+
+    def wire(self) -> dict[str, Any]:
+        """For the server. Broken arguments are empty in it, because servers read them."""
+        arguments = self.arguments if self.arguments and self.is_whole else "{}"
+        return ToolCall(self.id, self.name or "unknown", arguments).wire() | self.more
+
+
 class Generation(ABC):
     """One streamed reply: iterate for its text, about one token each.
 
@@ -41,8 +69,11 @@ class Generation(ABC):
 
     def __init__(self) -> None:
         self._stop = threading.Event()
-        self._calls: list[dict[str, str]] = []
+        self._calls: list[_Call] = []
         self._places: dict[Any, int] = {}
+        self._thoughts_for_server: dict[str, Any] = {}
+        self.thought = False
+        """Thoughts have come, which are no text of the reply."""
         self.complete = False
         self.context_tokens: int | None = None
         self.written_tokens = 0
@@ -58,12 +89,29 @@ class Generation(ABC):
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
-        """The calls of a complete reply. A call that the limit of tokens cut off is missing."""
+        """The calls of a complete reply, without broken ones."""
         return tuple(
-            ToolCall(call["id"], call["name"], arguments)
+            ToolCall(call.id, call.name, call.arguments or "{}")
             for call in self._calls
-            if are_arguments(arguments := call["arguments"] or "{}")
+            if call.is_whole
         )
+
+    @property
+    def broken_calls(self) -> tuple[str, ...]:
+        """The ids of the calls without a name, or with arguments that are no JSON object.
+
+        The model wrote them so, or the limit of tokens cut them off.
+        """
+        return tuple(call.id for call in self._calls if not call.is_whole)
+
+    def message_of_calls(self, said: str) -> LlmMessage:
+        """The reply with the text `said` and all calls, as a message for the next request.
+
+        Some servers refuse that without what they added to the calls, or without the thoughts.
+        """
+        calls = [call.wire() for call in self._calls]
+        message = {"role": "assistant", "content": said, "tool_calls": calls}
+        return message | self._thoughts_for_server
 
     def _read_choice(self, choice: dict[str, Any]) -> str:
         """The text of a choice in the form of OpenAI's API. Its `delta` continues the reply."""
@@ -71,25 +119,62 @@ class Generation(ABC):
         delta = choice.get("delta") or choice.get("message") or {}
         for part in delta.get("tool_calls") or ():
             self._add_to_call(part)
-        return (delta.get("content") or "").replace(_NO_CHARACTER, "")
+        content = delta.get("content")
+        self._read_thoughts(delta, content)
+        text = _text_of(content) + (delta.get("refusal") or "")
+        return text.replace(_NO_CHARACTER, "")
+
+    def _read_thoughts(self, delta: dict[str, Any], content: object) -> None:
+        parts = content if isinstance(content, list) else ()
+        self.thought = (
+            self.thought
+            or any(delta.get(name) for name in _THOUGHTS)
+            or any(part.get("type") in _THOUGHTS for part in parts)
+        )
+        for name in _THOUGHTS_FOR_SERVER:
+            if isinstance(more := delta.get(name), str | list):
+                before = self._thoughts_for_server.get(name, type(more)())
+                self._thoughts_for_server[name] = before + more
 
     def _add_to_call(self, part: dict[str, Any]) -> None:
         """The id and the name come with the first part of a call, the arguments in many.
 
-        Some servers give all calls the same index, or none.
+        Some servers give all calls the same index, or none, and send the name with each part.
         """
         function, identity, index = part.get("function") or {}, part.get("id"), part.get("index", 0)
+        name, arguments = function.get("name") or "", function.get("arguments") or ""
         place = self._places.get(index)
-        if place is None or (identity and self._calls[place]["id"] not in (identity, "")):
+        if place is None or self._is_another(self._calls[place], identity, name, arguments):
             place = self._places[index] = len(self._calls)
-            unique = identity or f"call_{uuid.uuid4().hex[:24]}"
-            self._calls.append({"id": unique, "name": "", "arguments": ""})
-        call, arguments = self._calls[place], function.get("arguments") or ""
-        call["name"] += function.get("name") or ""
-        call["arguments"] += (
+            self._calls.append(_Call(identity or f"call_{uuid.uuid4().hex[:24]}"))
+        call = self._calls[place]
+        call.name += name if name != call.name else ""
+        call.arguments += (
             arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode()
         )
+        call.more |= {name: value for name, value in part.items() if name not in _CALL_FIELDS}
 
+    def _is_another(self, call: _Call, identity: object, name: str, arguments: object) -> bool:
+        if identity:
+            return call.id != identity
+        return bool(name and arguments and call.arguments) and call.is_whole
+
+
+def _text_of(content: object) -> str:
+    """The text of a message, which some servers send in parts. Raises TypeError, AttributeError."""
+    if isinstance(content, list):
+        return "".join(part.get("text") or part.get("refusal") or "" for part in content)
+    if not isinstance(content, str | None):
+        raise TypeError("neither text nor parts")
+    return content or ""
+
+
+_CALL_FIELDS = ("index", "id", "type", "function")
+_THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details", "thinking")
+"""The names of fields with thoughts, and of the types of such parts."""
+
+_THOUGHTS_FOR_SERVER = ("reasoning_content", "reasoning_details")
+"""DeepSeek and OpenRouter want these back. Others are left out, because some servers refuse them."""
 
 _COMPLETE = ("stop", "tool_calls", "function_call")
 

@@ -3,7 +3,7 @@
 import math
 import re
 import secrets
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from http.client import HTTPConnection
@@ -13,12 +13,18 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
+import structlog
 
 from antiphon.inference_worker.engines.common.costs import TokenCounter
 from antiphon.inference_worker.engines.local.dependencies import import_library
 from antiphon.inference_worker.engines.local.dialogue import LlmMessage
 from antiphon.inference_worker.engines.local.doubt import NumberDoubt, asks_number
-from antiphon.inference_worker.engines.local.language_model import Generation, LanguageModel
+from antiphon.inference_worker.engines.local.language_model import (
+    Generation,
+    LanguageModel,
+    ModelAway,
+)
+from antiphon.inference_worker.engines.local.remote.faults import NO_ANSWER
 from antiphon.inference_worker.engines.types import ContextFull, EngineError, EngineLoadError
 from antiphon.shared_schemas.config import DuplexConfig, GenerationConfig
 
@@ -46,13 +52,31 @@ _ENDS_TEXT = re.compile(r"$|\n|\s*[.?!。？！]")
 _TOP_K = 20
 """Of answers, unless the client gives it; the same as the default of full-duplex sessions."""
 
+_ONLY_THINKS = "the model only thinks, and says nothing; use one that answers without thoughts"
+_EMPTY = "the model gave an empty answer"
+
+_log = structlog.get_logger()
+
 
 class LocalGeneration(Generation):
-    """`call` fills the queue; a None in it ends the iteration."""
+    """`call` fills the queue; a None in it ends the iteration.
 
-    def __init__(self, counter: TokenCounter | None, doubt: NumberDoubt | None = None) -> None:
+    `note` gets why the answer is empty, or an empty text if it is not.
+    """
+
+    def __init__(
+        self,
+        counter: TokenCounter | None,
+        doubt: NumberDoubt | None = None,
+        note: Callable[[str], None] | None = None,
+        *,
+        may_be_empty: bool = False,
+    ) -> None:
         super().__init__()
         self._doubt = doubt
+        self._note = note
+        self._may_be_empty = may_be_empty
+        self._cut_off = False
         self._chunks: SimpleQueue[Any] = SimpleQueue()
         self._counter = counter
         self._counted = (0, 0)
@@ -68,14 +92,27 @@ class LocalGeneration(Generation):
         return self._stop.is_set()
 
     def __iter__(self) -> Generator[str, None, None]:
+        said = False
         try:
             while (chunk := self._chunks.get()) is not None:
                 if text := self._read(chunk):
+                    said = said or not text.isspace()
                     yield text
             if self._call is not None and not self._stop.is_set():
                 self._call.result()
+                self._check_end(said=said)
         finally:
             self._stop.set()
+
+    def _check_end(self, *, said: bool) -> None:
+        """Raises ModelAway if the model itself ended an empty answer, or only thought."""
+        reason = ""
+        if not said and not self._calls and not self._may_be_empty:
+            reason = _ONLY_THINKS if self.thought else "" if self._cut_off else _EMPTY
+        if self._note is not None:
+            self._note(reason)
+        if reason:
+            raise ModelAway(NO_ANSWER, reason)
 
     def cancel(self) -> None:
         self._stop.set()
@@ -95,6 +132,10 @@ class LocalGeneration(Generation):
             self.complete = True
             self._stop.set()
         return "".join(said)
+
+    def _read_choice(self, choice: dict[str, Any]) -> str:
+        self._cut_off = self._cut_off or choice.get("finish_reason") == "length"
+        return super()._read_choice(choice)
 
     def _count(self, timings: dict[str, Any]) -> None:
         """`timings` has the totals of the reply so far."""
@@ -165,14 +206,22 @@ class LocalLanguageModel(LanguageModel):
         doubt = NumberDoubt() if self._doubts_numbers and asks_number(messages[-1]) else None
         if doubt is not None:
             request |= {"logprobs": True, "top_logprobs": 1}
-        generation = LocalGeneration(counter, doubt)
+        continues = messages[-1]["role"] == "assistant"
+        generation = LocalGeneration(
+            counter, doubt, self._note, may_be_empty=continues or must_call
+        )
         if must_call:
             generation.start(self._calls.submit(self._force_call, request, generation))
             return generation
-        generation.start(
-            self._calls.submit(self._server.handle_chat_completions, request, generation.take)
-        )
+        generation.start(self._calls.submit(self._complete, request, generation.take))
         return generation
+
+    def _complete(self, request: dict[str, Any], *take: Callable[[dict[str, Any]], bool]) -> Any:
+        """Raises EngineError if the model's template does not take the messages."""
+        try:
+            return self._server.handle_chat_completions(request, *take)
+        except (ValueError, RuntimeError) as error:
+            raise EngineError(f"the language model refused: {error}") from error
 
     def _force_call(self, request: dict[str, Any], generation: LocalGeneration) -> None:
         """A grammar allows nothing but a call. With `tool_choice`, the library allows any text before it."""
@@ -218,7 +267,7 @@ class LocalLanguageModel(LanguageModel):
         }
         if tools:
             request["tools"] = list(tools)
-        answer = self._server.handle_chat_completions(request)
+        answer = self._complete(request)
         _raise_refusal(answer)
         if counter is not None:
             counter.add(input_text=_new_tokens(answer["timings"]))
@@ -288,6 +337,12 @@ class LocalLanguageModel(LanguageModel):
         taken = (answer["choices"][0].get("logprobs") or {}).get("content")
         return int(taken[0]["id"]) if taken else None
 
+    def _note(self, reason: str) -> None:
+        """Log a change of why the answers are empty."""
+        before, self.trouble = self.trouble, reason
+        if reason and reason != before:
+            _log.warning("language_model_gives_no_answer", reason=reason)
+
     def close(self) -> None:
         self._calls.shutdown()
         self._server = None
@@ -336,6 +391,7 @@ def _parameters(
     parameters.cpuparams_batch.n_threads = threads
     parameters.verbosity = _SILENT
     parameters.cache_ram_mib = 0
+    parameters.enable_reasoning = 0  # thoughts would take all tokens of a spoken answer
     parameters.api_keys = [key]
     parameters.ui = False
     parameters.endpoint_slots = False

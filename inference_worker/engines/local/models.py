@@ -13,12 +13,18 @@ import orjson
 
 from antiphon.inference_worker.engines.common.costs import TokenCounter
 from antiphon.inference_worker.engines.common.silero import SpeechDetector
-from antiphon.inference_worker.engines.local.dialogue import LlmMessage, recalled, turn_tokens
+from antiphon.inference_worker.engines.local.dialogue import (
+    LlmMessage,
+    recalled,
+    turn_tokens,
+    without_faults,
+)
 from antiphon.inference_worker.engines.local.hearing.transcription import Recogniser
 from antiphon.inference_worker.engines.local.language_model import Generation, LanguageModel
 from antiphon.inference_worker.engines.local.llm import LocalLanguageModel
 from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.reference.dictionary import dictionary
+from antiphon.inference_worker.engines.local.remote.faults import FAULTS
 from antiphon.inference_worker.engines.local.remote.llm import RemoteLanguageModel
 from antiphon.inference_worker.engines.local.rules.situation import CANNOT_SEE
 from antiphon.inference_worker.engines.local.rules.tools import RULE_TOOLS, ToolRounds
@@ -180,8 +186,10 @@ class LocalSlot:
     def _recalled(
         self, messages: Sequence[LlmMessage], *, examples: bool = True
     ) -> Sequence[LlmMessage]:
-        """What a larger model reads is the whole conversation."""
-        return recalled(messages, examples=examples) if self.options.bundled_model else messages
+        """What a larger model reads is the whole conversation, without what was said in place of an answer."""
+        if self.options.bundled_model:
+            return recalled(messages, examples=examples)
+        return without_faults(messages, FAULTS, self.options.language)
 
     def read_prompt(self, messages: Sequence[LlmMessage], room: int) -> int:
         """Length of a system prompt. Raises ContextFull unless the user's next utterance fits too."""

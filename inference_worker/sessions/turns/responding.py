@@ -18,6 +18,7 @@ from antiphon.inference_worker.engines.types import (
     ContextFull,
     Delta,
     EngineError,
+    TooManyRequests,
     UnsupportedContent,
     no_progress,
 )
@@ -369,6 +370,8 @@ class Responder:
             code = ErrorCode.CONTEXT_FULL
         elif isinstance(error, UnsupportedContent):
             code = ErrorCode.INVALID_FIELD
+        elif isinstance(error, TooManyRequests):
+            code = ErrorCode.RATE_LIMITED
         await publish_error(self._context, self._session, self.handled, error, code=code)
 
     async def _transcribe(self, item_id: str) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -164,8 +165,10 @@ class TurnsRunner:
                 await self._hear(n, entry)
             case SettingsIn():
                 conversation.apply_input(entry)
-                self._state.listener.configure(entry.config.vad)
+                configure = partial(self._state.listener.configure, entry.config.vad)
+                edges = await asyncio.to_thread(configure)
                 await self._begin(entry.config)
+                await self._tell(n, edges, entry.at)
             case ItemIn() | DeleteItemIn() | TruncateItemIn():
                 conversation.apply_input(entry)
             case CancelIn() | BreakIn():
@@ -203,11 +206,15 @@ class TurnsRunner:
         # Not on the engine's threads: they are busy while an answer is generated.
         in_answer = self._state.conversation.config.interruptible and self._responder.is_playing
         hear = partial(self._state.listener.hear, samples, in_answer=in_answer)
-        for spoken in await asyncio.to_thread(hear):
+        await self._tell(n, await asyncio.to_thread(hear), chunk.at)
+
+    async def _tell(self, n: int, edges: Iterable[SpeechEdge], at: float) -> None:
+        """`at`: when the input with the number `n` came."""
+        for spoken in edges:
             if spoken.audio is None:
                 await self._begin_speech(n, spoken)
             else:
-                await self._end_speech(n, spoken, spoken.audio, chunk.at)
+                await self._end_speech(n, spoken, spoken.audio, at)
 
     async def _begin_speech(self, n: int, spoken: SpeechEdge) -> None:
         item_id = self._state.speech_id = new_item_id()

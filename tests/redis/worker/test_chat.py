@@ -11,6 +11,7 @@ from antiphon.inference_worker.engines.types import (
     ContextFull,
     Delta,
     EngineError,
+    TooManyRequests,
     UnsupportedContent,
 )
 from antiphon.shared_schemas.audio import float_bytes
@@ -223,6 +224,7 @@ async def test_a_client_without_a_request_frees_the_worker(open_session: OpenSes
         ),
         (ContextFull("full"), ErrorCode.CONTEXT_FULL, None, EndReason.CONTEXT_FULL),
         (EngineError("hiccup"), ErrorCode.INFERENCE_ERROR, None, EndReason.ERROR),
+        (TooManyRequests("later"), ErrorCode.RATE_LIMITED, None, EndReason.ERROR),
         (RuntimeError("bug"), ErrorCode.INFERENCE_ERROR, None, EndReason.ERROR),
     ],
 )

@@ -358,6 +358,48 @@ async def test_speech_goes_on_at_another_worker(broker: Broker, settings: Broker
             await client.receive_until(TurnDoneOut)
 
 
+@pytest.mark.parametrize("silence_ms", [300, 1000])
+async def test_other_settings_keep_what_was_said(
+    open_session: OpenSession, silence_ms: int
+) -> None:
+    half = len(QUESTION) // 2
+    config = TurnsConfig()
+    assert config.vad is not None
+    vad = config.vad.model_copy(update={"min_silence_duration_ms": silence_ms})
+    async with open_session() as (_, client):
+        await client.send(SettingsIn(config=config), *chunks(QUESTION[:half]))
+        began = await client.expect(VadOut)
+        await client.send(SettingsIn(config=config.model_copy(update={"vad": vad})))
+        await client.send(*chunks(QUESTION[half:]), *chunks(silence(0.5)))
+        received = await client.expect(ItemOut)
+        assert received.item_id == began.item_id
+        assert len(received.audio) / 2 > 0.8 * len(spoken(ITALY, lead_s=0.0))
+        await client.receive_until(TurnDoneOut)
+
+
+async def test_push_to_talk_in_the_middle_of_speech(open_session: OpenSession) -> None:
+    half = len(QUESTION) // 2
+    async with open_session() as (_, client):
+        await client.send(SettingsIn(config=TurnsConfig()), *chunks(QUESTION[:half]))
+        began = await client.expect(VadOut)
+        await client.send(SettingsIn(config=PUSH), *chunks(QUESTION[half:]), CommitIn())
+        received = await client.expect(ItemOut)
+        assert (received.item_id, received.response_id) == (began.item_id, None)
+        assert len(received.audio) / 2 > 0.8 * len(spoken(ITALY, lead_s=0.0))
+        await client.expect(TranscriptOut)
+        await client.send(SettingsIn(config=TurnsConfig()), *chunks(QUESTION))
+        again = await client.expect(VadOut)
+        assert again.item_id != began.item_id
+
+
+async def test_what_was_sent_before_the_detector_is_on_is_heard(open_session: OpenSession) -> None:
+    async with open_session() as (_, client):
+        await client.send(SettingsIn(config=PUSH), *chunks(QUESTION))
+        await client.send(SettingsIn(config=TurnsConfig()))
+        before, _ = await client.receive_until(TurnDoneOut)
+        assert kinds(before)[:3] == [VadOut, ItemOut, GeneratingOut]
+
+
 async def test_a_committed_item_at_another_worker_has_its_own_id(
     broker: Broker, settings: BrokerSettings
 ) -> None:

@@ -62,6 +62,7 @@ _CHINESE = {
         "我和语言模型的连接断了，请再问一次。",
     "My language model gave no answer. Please try again.":
         "语言模型没有回答，请再试一次。",
+    "(The user says nothing. Follow your instructions.)": "（用户没有说话。请按照你的指示回答。）",
     "Are you still there?": "你还在吗？",
     "I am still here, if you need anything.": "我还在，有需要就跟我说。",
 }  # fmt: skip

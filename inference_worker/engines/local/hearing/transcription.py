@@ -7,7 +7,7 @@ The recogniser does not tell when a word was said, so the times of words are est
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -93,6 +93,8 @@ def _normalised(speech: Samples) -> Samples:
 _PIECE_MIN = 6 * INPUT_RATE
 _PIECE_MAX = 14 * INPUT_RATE
 _HOP = INPUT_RATE // 20
+_LEAST_GAP_S = 1.0
+"""Between two subtitles of a piece."""
 
 
 def transcribe(
@@ -121,21 +123,31 @@ def transcribe(
 def transcribed_segments(
     recogniser: Recogniser, speech: Samples, cancelled: Callable[[], bool] = lambda: False
 ) -> Iterator[Delta]:
-    """The pieces of `speech` (16 kHz) that have words, each with its time."""
+    """What is said in `speech` (16 kHz), divided where the speaker pauses, each part with its time."""
     begin = 0
     said = ""
     for piece in pieces_of(speech):
-        end = begin + len(piece)
         if cancelled():
             return
         voiced = _voiced_steps(piece)
         text = recogniser.transcribe(piece).text if voiced.any() else ""
-        if text:
-            words = tuple(timed_words(text, voiced, begin / INPUT_RATE))
-            segment = TranscribedSegment(begin / INPUT_RATE, end / INPUT_RATE, text, words)
-            yield Delta(text=continuation(said, text) if said else text, segment=segment)
-            said = text
-        begin = end
+        for words in between_pauses(timed_words(text, voiced, begin / INPUT_RATE)):
+            part = " ".join(word.word for word in words)
+            segment = TranscribedSegment(words[0].start, words[-1].end, part, tuple(words))
+            yield Delta(text=continuation(said, part) if said else part, segment=segment)
+            said = part
+        begin += len(piece)
+
+
+def between_pauses(words: Iterable[TranscribedWord]) -> list[list[TranscribedWord]]:
+    """`words` in groups, with a pause of at least _LEAST_GAP_S between two."""
+    groups: list[list[TranscribedWord]] = []
+    for word in words:
+        if groups and word.start - groups[-1][-1].end < _LEAST_GAP_S:
+            groups[-1].append(word)
+        else:
+            groups.append([word])
+    return groups
 
 
 def _voiced_steps(piece: Samples) -> NDArray[np.bool_]:

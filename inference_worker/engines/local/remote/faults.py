@@ -8,21 +8,28 @@ from typing import Any
 
 import orjson
 
-from antiphon.inference_worker.engines.local.language_model import ModelAway
-from antiphon.inference_worker.engines.types import ContextFull, EngineError
+from antiphon.inference_worker.engines.local.language_model import ModelAway, RequestRefused
+from antiphon.inference_worker.engines.types import ContextFull, EngineError, TooManyRequests
 
 UNREACHABLE = "I cannot reach my language model right now. Please try again."
 CUT_OFF = "I lost the connection to my language model. Please ask again."
 NO_ANSWER = "My language model gave no answer. Please try again."
+FAULTS = (UNREACHABLE, CUT_OFF, NO_ANSWER)
 
 _MAX_SHOWN = 200
 _QUOTED = 16
 _CONTEXT_FULL = re.compile(
     r"context_length_exceeded"  # OpenAI's code
     r"|exceed_context_size_error"  # llama.cpp's type
-    r"|exceeds? the (?:available |maximum |model's )?context"
-    r"|(?:maximum|max) (?:model |context )+len(?:gth)?"  # OpenAI, vLLM
+    r"|exceed(?:s|ed)? (?:the )?(?:available |maximum |model's )?context"  # Anthropic, llama-cpp-python
+    r"|(?:maximum|max) (?:model |context |prompt )+len(?:gth)?"  # OpenAI, vLLM, xAI
     r"|context (?:length|window|size)[^.]{0,40}(?:exceed|too (?:long|small))"
+    r"|context length of only|tokens to keep from the initial prompt"  # LM Studio
+    r"|token count[^.]{0,40}exceeds"  # Google
+    r"|longer than the model"  # SGLang
+    r"|`inputs`[^.]{0,40}(?:must be <=|must have less)"  # TGI
+    r"|reduce the length of the"  # Groq
+    r"|too many tokens"  # Cohere
     r"|(?:prompt|input) (?:is )?too (?:long|large)",  # Ollama and others
     re.IGNORECASE,
 )
@@ -30,6 +37,22 @@ _CONTEXT_FULL = re.compile(
 
 def away(reason: str) -> ModelAway:
     return ModelAway(UNREACHABLE, reason)
+
+
+class Overloaded(ModelAway, TooManyRequests):
+    """The server answered with HTTP 429, and `said` this."""
+
+    def __init__(self, said: str) -> None:
+        super().__init__(
+            UNREACHABLE, f"the server refuses more requests now (HTTP 429{_after(said)})"
+        )
+
+
+class NoToken(ModelAway):
+    """The server at `place` did not begin an answer in time. It may read the model from its disk."""
+
+    def __init__(self, place: str, timeout_s: float) -> None:
+        super().__init__(UNREACHABLE, f"{place} gave no token within {timeout_s:g} s")
 
 
 def of_exception(error: Exception, place: str) -> EngineError:
@@ -54,18 +77,27 @@ def of_exception(error: Exception, place: str) -> EngineError:
 def of_status(status: int, body: bytes, key: str, private: Iterable[str] = ()) -> EngineError:
     """The meaning of an answer with an HTTP error. Its message is left out if it quotes `private`."""
     said = message_of(body, [key, *private])
-    if status in (400, 413, 422, 500) and _CONTEXT_FULL.search(body.decode(errors="replace")):
-        remedy = "lower the option context_tokens to the context of the server"
+    if is_context_full(status, body):
+        remedy = "shorten it, or give the model a larger context in its server"
         return ContextFull(f"the conversation does not fit into the model's context; {remedy}")
     if status in (401, 403):
         return away(f"{_about_key(key)} (HTTP {status}{_after(said)})")
     if status == 429:
-        return away(f"the server refuses more requests now (HTTP 429{_after(said)})")
+        return Overloaded(said)
     if 300 <= status < 400:
         return away(f"the server sends requests elsewhere (HTTP {status}); correct --llm-url")
     if status >= 500:
-        return away(f"the server failed (HTTP {status}{_after(said)})")
-    return away(f"the server refuses the request (HTTP {status}{_after(said)})")
+        kind = RequestRefused if status == 500 else ModelAway
+        return kind(UNREACHABLE, f"the server failed (HTTP {status}{_after(said)})")
+    return RequestRefused(
+        UNREACHABLE, f"the server refuses the request (HTTP {status}{_after(said)})"
+    )
+
+
+def is_context_full(status: int, body: bytes) -> bool:
+    """Whether an answer with an HTTP error says that the request is too long for the model."""
+    text = body.decode(errors="replace")
+    return status in (400, 413, 422, 500) and bool(_CONTEXT_FULL.search(text))
 
 
 def of_unknown_model(model: str, known: Iterable[str], said: str) -> ModelAway:

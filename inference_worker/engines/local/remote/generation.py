@@ -2,30 +2,49 @@
 
 import math
 import threading
+import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from http.client import HTTPException, HTTPResponse
 from queue import Empty, SimpleQueue
 from typing import Any
 
 import orjson
+import structlog
 
 from antiphon.inference_worker.engines.common.costs import TokenCounter
 from antiphon.inference_worker.engines.common.exchange import Exchange
 from antiphon.inference_worker.engines.local.dialogue import LlmMessage, turn_tokens
-from antiphon.inference_worker.engines.local.language_model import Generation, ModelAway
+from antiphon.inference_worker.engines.local.language_model import (
+    BrokenCall,
+    Generation,
+    ModelAway,
+)
 from antiphon.inference_worker.engines.local.remote import faults
-from antiphon.inference_worker.engines.local.remote.sse import ThoughtFilter, chunks_of
+from antiphon.inference_worker.engines.local.remote.sse import (
+    ThoughtFilter,
+    ThoughtHabit,
+    chunks_of,
+)
 from antiphon.inference_worker.engines.types import EngineError
 
 _PICTURE_TOKENS = 600
+_CHARACTERS_PER_TOKEN = 6.0
+_LAST_S = 1.0
+"""For the count of tokens after the end of an answer. Some servers then keep the connection open."""
+
 _MALFORMED = (AttributeError, KeyError, TypeError, ValueError)
 """What reading an answer raises that is not in the form of OpenAI's API."""
 
 _FAILURES = (OSError, HTTPException, EngineError, *_MALFORMED)
+_log = structlog.get_logger()
 
 
 class RemoteGeneration(Generation):
-    """A separate thread reads the answer, so that the iteration can end at any time."""
+    """A separate thread reads the answer, so that the iteration can end at any time.
+
+    The text ends after `text_tokens`, an estimate, which do not count the thoughts. `again` begins an
+    answer with room for thoughts, in place of one that was all thoughts.
+    """
 
     def __init__(
         self,
@@ -37,6 +56,9 @@ class RemoteGeneration(Generation):
         messages: Sequence[LlmMessage],
         tools: Sequence[dict[str, Any]],
         *,
+        habit: ThoughtHabit,
+        text_tokens: float,
+        again: "Callable[[], RemoteGeneration] | None",
         may_be_empty: bool,
     ) -> None:
         super().__init__()
@@ -49,7 +71,11 @@ class RemoteGeneration(Generation):
         self._prompt_tokens = estimated_tokens(messages, tools)
         self._may_be_empty = may_be_empty
         self._usage: dict[str, Any] = {}
-        self._thoughts = ThoughtFilter()
+        self._habit = habit
+        self._filter = ThoughtFilter(habit)
+        self._text_tokens_left = text_tokens
+        self._again = again
+        self._second: RemoteGeneration | None = None
         self._finish = ""
         self._queue: SimpleQueue[dict[str, Any] | Exception | None] = SimpleQueue()
 
@@ -60,11 +86,24 @@ class RemoteGeneration(Generation):
         self._stop.set()
         self._queue.put(None)
         self._exchange.cancel()
+        if self._second is not None:
+            self._second.cancel()
 
-    def wait(self) -> None:
-        """Wait for the begin of the answer, then end it. Raises EngineError."""
+    def wait(self) -> tuple[float, bool]:
+        """Read the whole answer; returns the time of its begin, and whether it is empty.
+
+        One that was cancelled is not empty. Raises EngineError.
+        """
+        begun_at, said = math.inf, False
         try:
-            self._next(any_text=False)
+            for text in self._texts():
+                begun_at = min(begun_at, time.monotonic())
+                said = said or bool(text)
+            if self._stop.is_set():
+                return begun_at, False
+            if not self._finish:
+                raise faults.away(f"{self._place} broke off in an answer")
+            return begun_at, not said and not self._calls
         finally:
             self.cancel()
 
@@ -75,22 +114,46 @@ class RemoteGeneration(Generation):
                 if text and not self._stop.is_set():
                     said = True
                     yield text
-            self._check_end(said=said)
+            if self._again is not None and self._is_all_thoughts(said=said):
+                self._second = self._again()
+                if self._stop.is_set():  # before there was a second
+                    self._second.cancel()
+                yield from self._second
+            else:
+                self._check_end(said=said)
         except EngineError as error:
             if self._stop.is_set():
                 return
-            self._note(error)
+            if not isinstance(error, BrokenCall) and self._second is None:
+                self._note(error)
             if isinstance(error, ModelAway) and said:
                 raise ModelAway(faults.CUT_OFF, error.reason) from error
             raise
         finally:
             self.cancel()
             self._count()
+            if self._second is not None:
+                self._continue_as(self._second)
+
+    def _is_all_thoughts(self, *, said: bool) -> bool:
+        has_thought = self._habit.thinks and self._finish == "length"
+        return has_thought and not said and not self.tool_calls and not self._stop.is_set()
+
+    def _continue_as(self, second: "RemoteGeneration") -> None:
+        self.complete, self.context_tokens = second.complete, second.context_tokens
+        self.written_tokens += second.written_tokens
+        self._calls = second._calls  # noqa: SLF001 - of the same class
+        self._thoughts_for_server = second._thoughts_for_server  # noqa: SLF001
 
     def _texts(self) -> Iterator[str]:
         while (text := self._next_text()) is not None:
             yield text
-        yield self._thoughts.flush()
+            if text:
+                self._text_tokens_left -= max(1.0, len(text) / _CHARACTERS_PER_TOKEN)
+            if self._text_tokens_left <= 0:
+                self._finish, self.complete = "length", False
+                return
+        yield self._filter.flush(ended=self._finish == "stop")
 
     def _next_text(self) -> str | None:
         try:
@@ -106,18 +169,30 @@ class RemoteGeneration(Generation):
             return
         if not self._finish:
             raise faults.away(f"{self._place} broke off in an answer")
-        if not said and not self._calls and not self._may_be_empty:
-            text = f"{self._place} gave an empty answer (finish_reason {self._finish})"
-            raise ModelAway(faults.NO_ANSWER, text)
-        self._note(None)
+        if said or self.tool_calls or self._may_be_empty:
+            self._note(None)
+            return
+        if self.broken_calls:
+            self._note(None)  # a slip of the model, which answers other questions
+            text = f"the model's call of a tool is broken (finish_reason {self._finish})"
+            _log.warning("tool_call_broken", reason=text)
+            raise BrokenCall(faults.NO_ANSWER, text)
+        text = f"{self._place} gave an empty answer (finish_reason {self._finish})"
+        raise ModelAway(faults.NO_ANSWER, text)
 
     def _next(self, *, any_text: bool) -> dict[str, Any] | None:
         try:
-            item = self._queue.get(timeout=self._timeout_s)
+            item = self._queue.get(timeout=_LAST_S if self._finish else self._timeout_s)
         except Empty:
-            what = "stopped in an answer for" if any_text else "gave no token within"
-            raise faults.away(f"{self._place} {what} {self._timeout_s:g} s") from None
+            if self._finish:
+                return None
+            if any_text:
+                text = f"{self._place} stopped in an answer for {self._timeout_s:g} s"
+                raise faults.away(text) from None
+            raise faults.NoToken(self._place, self._timeout_s) from None
         if isinstance(item, OSError | HTTPException | EngineError):
+            if self._finish:
+                return None
             raise faults.of_exception(item, self._place) from item
         if isinstance(item, Exception):
             raise item
@@ -135,7 +210,9 @@ class RemoteGeneration(Generation):
             self.written_tokens += bool(choice.get("delta"))
         if chunk.get("done") and not self._finish:
             self._finish, self.complete = "stop", True
-        return self._thoughts.feed(text)
+        hidden = _count_in(self._usage.get("completion_tokens_details"), "reasoning_tokens")
+        self._habit.thinks = self._habit.thinks or self.thought or hidden > 0
+        return self._filter.feed(text)
 
     def _count(self) -> None:
         """Tokens as the server counted them; an estimate if the answer ended early."""

@@ -1,31 +1,47 @@
 """A language model behind OpenAI's chat completions: Ollama, llama-server, vLLM, LM Studio, hosted ones."""
 
 import math
+import re
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from http.client import HTTPException, HTTPResponse
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import orjson
+import pybase64
 import structlog
 
 from antiphon.inference_worker.engines.common.costs import TokenCounter
 from antiphon.inference_worker.engines.common.exchange import MAX_BODY, Exchange, ModelServer
-from antiphon.inference_worker.engines.local.dialogue import LlmMessage
+from antiphon.inference_worker.engines.local.dialogue import STYLE_HINT, LlmMessage
 from antiphon.inference_worker.engines.local.language_model import (
     LanguageModel,
     ModelAway,
 )
 from antiphon.inference_worker.engines.local.options import LocalOptions
+from antiphon.inference_worker.engines.local.pictures import picture_part, text_part
 from antiphon.inference_worker.engines.local.remote import faults
 from antiphon.inference_worker.engines.local.remote.generation import (
     RemoteGeneration,
     estimated_tokens,
     texts_of,
 )
+from antiphon.inference_worker.engines.local.remote.request import (
+    LlmRequest,
+    is_about_length_of_answer,
+    is_about_roles,
+    latest,
+    refusal_in,
+    tail_of,
+    without_system,
+)
+from antiphon.inference_worker.engines.local.remote.sse import ThoughtHabit
 from antiphon.inference_worker.engines.local.rules.tools import RULE_TOOLS
-from antiphon.inference_worker.engines.types import EngineError
+from antiphon.inference_worker.engines.types import EngineError, UnsupportedContent
 from antiphon.shared_schemas.config import DuplexConfig, GenerationConfig
 
 _LIST_S = 5.0
@@ -34,15 +50,45 @@ _LIST_S = 5.0
 _WARM_UP_S = 300.0
 """For the first answer after load: the server may read the model from its disk."""
 
-_WARM_UP_TOKENS = 16
+_WARM_UP_TOKENS = 300
+"""A model whose answers begin with thoughts shows where they end."""
+
+_THOUGHT_TOKENS = 2000
+"""For thoughts that cannot be turned off, besides those of the answer."""
+
+_THOUGHT_ROOM = "room for thoughts"
+
+_PICTURE = pybase64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAEAAAABACAIAAAAlC+aJAAAAIklEQVR42u3BAQ0AAADCoPdPbQ8HFAAAAAAAAAAAAAAA8G4wQAAB"
+    "7OHIlwAAAABJRU5ErkJggg=="
+)
+"""A black PNG of 64 by 64 pixels: some models take no smaller ones."""
+
 _ASK_AGAIN_S = 15.0
 """Between two questions to a server that does not answer."""
 
 _LONGEST_PAUSE_S = 3.0
 """A Retry-After up to this is waited for, once."""
 
-_OPTIONAL = ("stream_options", "temperature", "top_p")
+_UNUSED_S = 60.0
+"""Since the last answer. The server may have removed the model from its memory then."""
+
+_OF_CLIENTS = (400, 413, 415, 422, 500, 501)
+"""Of answers to tools or pictures that the model does not take."""
+
+_ROLES = "roles"
+"""Among the fields that a server refuses: a system message, and two messages of one role in a row."""
+
+_OPTIONAL = ("reasoning_effort", "stream_options", "temperature", "top_p")
 """Fields that a server may refuse. The request is then sent again without, as without the rules."""
+
+_SLIP = re.compile(
+    r"pars(?:e|ing)\b"  # Ollama, llama.cpp
+    r"|tool_use_failed"  # Groq
+    r"|malformed",
+    re.IGNORECASE,
+)
+"""Of a server that takes tools, but not the call that the model has just written."""
 
 _GO_ON = "Your answer was interrupted here. Continue after its last word, and repeat nothing of it."
 
@@ -57,23 +103,49 @@ class RemoteLanguageModel(LanguageModel):
 
     resumes_text = False
 
-    def __init__(self, address: ModelServer, model: str, timeout_s: float, *, sees: bool) -> None:
+    def __init__(
+        self,
+        address: ModelServer,
+        model: str,
+        timeout_s: float,
+        *,
+        sees: bool,
+        read_key: Callable[[], str] | None = None,
+        offers_rules: bool = False,
+    ) -> None:
+        """`read_key` returns the key as it is now, or raises ValueError. `offers_rules`: sessions do."""
         self.sees = sees
         self._address = address
+        self._read_key = read_key
+        self._offers_rules = offers_rules
         self._model = model
         self._timeout_s = timeout_s
         self._refused: set[str] = set()
+        self._habit = ThoughtHabit()
+        self._room = math.inf
+        """Estimated tokens of the longest messages that spoken sessions send."""
         self._lock = threading.Lock()
         self._closed = threading.Event()
+        self._is_away = False
         self._watched = False
+        self._warming_up = False
+        self._answered = time.monotonic()
+        """When the model is known to have been in the server's memory."""
         self._probing: RemoteGeneration | None = None
+        self._loading: Exchange | None = None
+        """Of a request that goes on after its user was told that there is no answer."""
 
     @classmethod
     def of(cls, options: LocalOptions) -> "RemoteLanguageModel":
         """Raises ValueError if the file with the key cannot be read any more."""
-        address = ModelServer(options.llm_url or "", options.read_key())
-        model, timeout_s = options.llm_model or "", options.llm_timeout_s
-        return cls(address, model, timeout_s, sees=options.llm_sees)
+        return cls(
+            ModelServer(options.llm_url or "", options.read_key()),
+            options.llm_model or "",
+            options.llm_timeout_s,
+            sees=options.llm_sees,
+            read_key=options.read_key,
+            offers_rules=options.offers_rules,
+        )
 
     def stream(
         self,
@@ -87,6 +159,8 @@ class RemoteLanguageModel(LanguageModel):
         must_call: bool = False,
     ) -> RemoteGeneration:
         timeout_s = self._timeout_s
+        if self._probing is not None and self._probing.written_tokens:
+            self._probing.cancel()  # its answer is long, and a small server has one place
         return self._begin(messages, config, max_tokens, timeout_s, counter, tools, must_call)
 
     def prefill(
@@ -98,7 +172,13 @@ class RemoteLanguageModel(LanguageModel):
         counter: TokenCounter | None = None,  # noqa: ARG002
         tools: Sequence[dict[str, Any]] = (),
     ) -> int:
-        """An estimate: nothing is sent. `stream` raises ContextFull if the server says so."""
+        """An estimate: `stream` raises ContextFull if the server says so.
+
+        When a session begins after a pause, a short request lets the server load the model again.
+        """
+        begins = all(message["role"] == "system" for message in messages)
+        if begins and time.monotonic() - self._answered > _UNUSED_S:
+            self._in_background(self._warm_up)
         return estimated_tokens(messages, tools)
 
     def open(self) -> None:
@@ -112,45 +192,73 @@ class RemoteLanguageModel(LanguageModel):
 
     def find(self) -> list[str]:
         """The models that the server lists. Raises EngineError if it is away or refuses the key."""
-        exchange = Exchange(self._address)
-        timer = threading.Timer(_LIST_S, exchange.cancel)
-        timer.daemon = True
-        timer.start()
+        exchange = Exchange(self._server())
+        answer: SimpleQueue[list[str] | Exception] = SimpleQueue()
+
+        def ask() -> None:
+            try:
+                answer.put(self._list(exchange))
+            except (OSError, HTTPException, EngineError) as error:
+                answer.put(error)
+            finally:
+                exchange.close()
+
+        self._in_background(ask)  # nothing can end an attempt to connect
+        place = self._address.place
         try:
-            return self._list(exchange)
-        except (OSError, HTTPException, EngineError) as error:
-            if exchange.ended.is_set():
-                raise faults.away(
-                    f"{self._address.place} lists no models within {_LIST_S:g} s"
-                ) from error
-            raise faults.of_exception(error, self._address.place) from error
-        finally:
-            timer.cancel()
-            exchange.close()
+            found = answer.get(timeout=_LIST_S)
+        except Empty:
+            exchange.cancel()
+            raise faults.away(f"{place} lists no models within {_LIST_S:g} s") from None
+        if isinstance(found, Exception):
+            raise faults.of_exception(found, place) from found
+        return found
 
     def probe(self, timeout_s: float) -> float:
-        """Ask for a short answer; returns the seconds to its begin. Raises EngineError."""
+        """Ask for a short answer, as sessions do; returns the seconds to its begin. Raises EngineError."""
         begun = time.monotonic()
-        question = [{"role": "user", "content": "Hello."}]
-        generation = self._begin(question, DuplexConfig(), _WARM_UP_TOKENS, timeout_s, None, ())
-        self._probing = generation
-        generation.wait()
-        return time.monotonic() - begun
+        parts = [text_part("Hello."), picture_part(_PICTURE)]
+        content = parts if self.sees else "Hello."
+        question: list[LlmMessage] = [
+            {"role": "system", "content": STYLE_HINT},
+            {"role": "user", "content": content},
+        ]
+        tools = RULE_TOOLS if self._offers_rules and not self.refuses_rules else ()
+        for _ in range(2):  # the first answer can show that the model thinks
+            generation = self._begin(
+                question, DuplexConfig(), _WARM_UP_TOKENS, timeout_s, None, tools
+            )
+            self._probing = generation
+            begun_at, is_empty = generation.wait()
+            if not (is_empty and self._habit.thinks):
+                return begun_at - begun
+        text = f"the model gives only thoughts in {_THOUGHT_TOKENS} tokens; turn them off on the server"
+        raise ModelAway(faults.NO_ANSWER, text)
 
     def close(self) -> None:
         self._closed.set()
         if self._probing is not None:
             self._probing.cancel()
+        if (loading := self._loading) is not None:
+            loading.stays_open = False
+            loading.cancel()
 
     def note(self, error: EngineError | None) -> None:
         """Log a change of why the server does not answer; None if it does.
 
         While it does not, it is asked again from time to time, so that it is ready for the next user.
+        A model that gives no text is not asked: its thoughts may cost money.
         """
         reason = error.reason if isinstance(error, ModelAway) else ""
         with self._lock:
             before, self.trouble = self.trouble, reason
-            watch, self._watched = bool(reason) and not self._watched, self._watched or bool(reason)
+            self._is_away = bool(reason) and str(error) != faults.NO_ANSWER
+            watch, self._watched = (
+                self._is_away and not self._watched,
+                self._watched or self._is_away,
+            )
+        if error is None:
+            self._answered = time.monotonic()
         if watch:
             self._in_background(self._watch)
         if reason and reason != before:
@@ -162,13 +270,17 @@ class RemoteLanguageModel(LanguageModel):
         threading.Thread(target=step, name="remote-llm-probe", daemon=True).start()
 
     def _watch(self) -> None:
-        while self.trouble and not self._closed.wait(_ASK_AGAIN_S):
+        while self._is_away and not self._closed.wait(_ASK_AGAIN_S):
             self._warm_up()
         with self._lock:
             self._watched = False
 
     def _warm_up(self) -> None:
-        """Let the server read the model from its disk."""
+        """Let the server read the model from its disk, unless a request for that waits already."""
+        with self._lock:
+            if self._warming_up or self._closed.is_set():
+                return
+            self._warming_up = True
         try:
             self.probe(_WARM_UP_S)
         except EngineError as error:
@@ -176,6 +288,8 @@ class RemoteLanguageModel(LanguageModel):
                 self.note(error)
         else:
             self.note(None)
+        finally:
+            self._warming_up = False
 
     def _begin(
         self,
@@ -187,71 +301,160 @@ class RemoteLanguageModel(LanguageModel):
         tools: Sequence[dict[str, Any]],
         must_call: bool = False,
     ) -> RemoteGeneration:
-        continues = messages[-1]["role"] == "assistant"
+        def again() -> RemoteGeneration:
+            return self._begin(asked, config, max_tokens, timeout_s, counter, tools, must_call)
+
+        asked = messages
+        continues, tail = messages[-1]["role"] == "assistant", tail_of(messages)
         if continues:
-            messages = [*messages, {"role": "user", "content": _GO_ON}]
+            messages, tail = [*messages, {"role": "user", "content": _GO_ON}], tail + 1
+        is_spoken = isinstance(config, DuplexConfig)
+        messages = latest(messages, self._room, tail) if is_spoken else list(messages)
         body: dict[str, Any] = {
             "model": self._model,
-            "messages": list(messages),
+            "messages": messages,
             "temperature": config.temperature,
             "top_p": config.top_p,
             "max_tokens": max_tokens,
             "stream": True,
             "stream_options": {"include_usage": True},
         }
+        if thinks := self._habit.thinks:
+            body["reasoning_effort"] = "none"
+            body["max_tokens"] += _THOUGHT_TOKENS
         if tools:
             body["tools"] = list(tools)
         if must_call:
             body["tool_choice"] = "required"
+        address = self._server()
+        request, exchange = LlmRequest(address, body, is_spoken, tail), Exchange(address)
+
+        def note(error: EngineError | None) -> None:
+            if isinstance(error, faults.NoToken) and not self._stays(request, exchange):
+                self._in_background(self._warm_up)
+            self.note(error)
+
         reply = RemoteGeneration(
-            Exchange(self._address),
-            self._address.place,
+            exchange,
+            address.place,
             timeout_s,
-            self.note,
+            note,
             counter,
             messages,
             tools,
+            habit=self._habit,
+            text_tokens=max_tokens if thinks else math.inf,
+            again=None if thinks else again,
             may_be_empty=continues,
         )
-        reply.start(lambda exchange: self._ask(exchange, body))
+        reply.start(lambda exchange: self._ask_until_loaded(exchange, request))
         return reply
 
-    def _ask(self, exchange: Exchange, body: dict[str, Any]) -> HTTPResponse:
+    def _stays(self, request: LlmRequest, exchange: Exchange) -> bool:
+        """Whether `request` goes on without its user, one at a time: without one, servers end the load."""
+        with self._lock:
+            if request.answered or self._loading is not None or self._closed.is_set():
+                return False
+            self._loading, exchange.stays_open = exchange, True
+            return True
+
+    def _ask_until_loaded(self, exchange: Exchange, request: LlmRequest) -> HTTPResponse:
+        """As `_ask`. An answer that no user waits for any more is ended at its begin."""
+        try:
+            response = self._ask(exchange, request)
+        finally:
+            with self._lock:
+                request.answered, stayed = True, exchange.stays_open
+                if stayed:
+                    self._loading, exchange.stays_open = None, False
+        if stayed:
+            exchange.cancel()
+            self.note(None)
+        return response
+
+    def _server(self) -> ModelServer:
+        """With the key as it is in its file now, or was when the file had one."""
+        if self._read_key is not None:
+            with suppress(ValueError):
+                self._address = replace(self._address, key=self._read_key())
+        return self._address
+
+    def _ask(self, exchange: Exchange, request: LlmRequest) -> HTTPResponse:
         """The answer with status 200. Raises EngineError, OSError, HTTPException."""
-        waited = False
-        tried: set[str] = set()
         while True:
-            sent = self._accepted(body)
+            sent = self._accepted(request.body)
             response = exchange.ask("POST", "chat/completions", sent)
+            said = refusal_in(response)
+            if not said and response.status == 200:
+                self._limit(request.room)
+                return response
+            if response.status == 429 and not request.waited:
+                request.waited = True
+                if (pause_s := _pause(response)) <= _LONGEST_PAUSE_S:
+                    exchange.ended.wait(pause_s)
+                    continue
+            if self._corrects(request, sent, response.status, said):
+                continue
+            self._refused -= request.tried  # they were not the reason
             if response.status == 200:
                 return response
-            said = response.read(MAX_BODY)
-            pause_s = _pause(response)
-            if response.status == 429 and pause_s <= _LONGEST_PAUSE_S and not waited:
-                waited = True
-                exchange.ended.wait(pause_s)
-            elif _refuses_rules(response.status, said, sent):
-                self.refuses_rules = True
-                del body["tools"]
-            elif response.status in (400, 422) and (name := _refused_field(said, sent)):
-                tried.add(name)
-                self._refused.add(name)
-            else:
-                self._refused -= tried  # they were not the reason
-                raise self._refusal(exchange, response.status, said, body)
+            raise self._refusal(exchange, response.status, said, request)
+
+    def _corrects(
+        self, request: LlmRequest, sent: dict[str, Any], status: int, said: bytes
+    ) -> bool:
+        """Whether the server may take the request as it, or `_refused`, is changed now.
+
+        A status of 200 is that of a stream that begins with an error.
+        """
+        text = said.decode(errors="replace")
+        refuses = status in (400, 422)
+        if faults.is_context_full(400 if status == 200 else status, said):
+            has_room = {"reasoning_effort", "max_tokens"} <= request.body.keys()
+            if has_room and _THOUGHT_ROOM not in request.tried:
+                request.tried.add(_THOUGHT_ROOM)
+                request.body["max_tokens"] -= _THOUGHT_TOKENS
+                return True
+            return request.make_room()
+        if refuses and "max_tokens" in request.body and is_about_length_of_answer(text):
+            del request.body["max_tokens"]
+            return True
+        name: str | None = None
+        if status in (200, 400, 422, 500) and is_about_roles(text) and _ROLES not in self._refused:
+            name = _ROLES
+        elif _refuses_rules(status, said, sent):
+            self.refuses_rules = not _SLIP.search(text)
+            del request.body["tools"]
+            return True
+        elif refuses:
+            name = _refused_field(text, sent)
+        if name is not None:
+            request.tried.add(name)
+            self._refused.add(name)
+        return name is not None
+
+    def _limit(self, room: float) -> None:
+        """Spoken sessions send at most so many estimated tokens of messages from now on."""
+        with self._lock:
+            is_less, self._room = room < self._room, min(room, self._room)
+        if is_less:
+            _log.warning("language_model_context_is_small", message_tokens=round(room))
 
     def _refusal(
-        self, exchange: Exchange, status: int, said: bytes, body: dict[str, Any]
+        self, exchange: Exchange, status: int, said: bytes, request: LlmRequest
     ) -> EngineError:
-        private = list(texts_of(body["messages"]))
+        key, private = request.address.key, list(texts_of(request.body["messages"]))
+        text = faults.message_of(said, [key, *private])
         if status == 404:
-            text = faults.message_of(said, [self._address.key, *private])
             try:
                 known = self._list(exchange)
             except (EngineError, OSError, HTTPException):
                 known = []
             return faults.of_unknown_model(self._model, known, text)
-        return faults.of_status(status, said, self._address.key, private)
+        if status in _OF_CLIENTS and (name := request.refused_field(said.decode(errors="replace"))):
+            reason = f": {text}" if text else ""
+            return UnsupportedContent(f"{name}: the language model refuses them{reason}", name)
+        return faults.of_status(status, said, key, private)
 
     def _list(self, exchange: Exchange) -> list[str]:
         response = exchange.ask("GET", "models")
@@ -269,28 +472,29 @@ class RemoteLanguageModel(LanguageModel):
     def _accepted(self, body: dict[str, Any]) -> dict[str, Any]:
         """`body` without what the server has refused before."""
         sent = {name: value for name, value in body.items() if name not in self._refused}
-        if "max_tokens" in self._refused:
+        if "max_tokens" in self._refused and "max_tokens" in body:
             sent["max_completion_tokens"] = body["max_tokens"]
+        if _ROLES in self._refused:
+            sent["messages"] = without_system(body["messages"])
         return sent
 
 
-def _refused_field(said: bytes, sent: dict[str, Any]) -> str | None:
+def _refused_field(text: str, sent: dict[str, Any]) -> str | None:
     """The field without which a refused request is sent again.
 
     OpenAI's newer models take `max_completion_tokens` in place of `max_tokens`, and no temperature.
-    A refusal that names no field can be about `stream_options`.
+    A refusal that names no field can be about the newer ones, and of thoughts about `reasoning_effort`.
     """
-    if not isinstance(faults.of_status(400, said, ""), ModelAway):
-        return None
-    text = said.decode(errors="replace")
     named = (name for name in ("max_tokens", *_OPTIONAL) if name in sent and name in text)
-    return next(named, "stream_options" if "stream_options" in sent else None)
+    newer = (name for name in ("reasoning_effort", "stream_options") if name in sent)
+    return next(named, None) or next(newer, None)
 
 
 def _refuses_rules(status: int, said: bytes, sent: dict[str, Any]) -> bool:
     """Whether the model, such as some of Ollama's, takes no tools, and the client sent none."""
     ours = sent.get("tools") == list(RULE_TOOLS)
-    return ours and 400 <= status <= 500 and b"tool" in said.lower()
+    has_results = any(message["role"] == "tool" for message in sent["messages"])
+    return ours and not has_results and 400 <= status <= 500 and b"tool" in said.lower()
 
 
 def _pause(response: HTTPResponse) -> float:

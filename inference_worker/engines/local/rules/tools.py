@@ -7,8 +7,15 @@ from typing import Any
 
 import orjson
 
+from antiphon.inference_worker.engines.local.chinese.script import STOPS
 from antiphon.inference_worker.engines.local.dialogue import LlmMessage
-from antiphon.inference_worker.engines.local.language_model import Generation
+from antiphon.inference_worker.engines.local.language_model import (
+    BrokenCall,
+    Generation,
+    ModelAway,
+    RequestRefused,
+)
+from antiphon.inference_worker.engines.local.remote.faults import NO_ANSWER
 from antiphon.inference_worker.engines.local.rules.arithmetic import answer_sum
 from antiphon.inference_worker.engines.local.rules.clock import answer_clock
 from antiphon.inference_worker.engines.local.rules.dates import answer_date
@@ -87,11 +94,16 @@ Stream = Callable[[Sequence[LlmMessage], Sequence[dict[str, Any]]], Generation]
 _MOST_CALLS = 3
 """In a row, before the model must answer. A small model may call the same function for ever."""
 
+_BROKEN = "The call was not understood. It needs a name, and its arguments must be a JSON object."
+
+_RESULTS = "Use these exact results, and call nothing:"
+
 
 class ToolRounds(Generation):
     """Answers the model's calls, and lets it continue with the results, until it calls nothing more.
 
-    The calls are not kept in the dialogue: the answer says what they found.
+    The calls are not kept in the dialogue: the answer says what they found. If a server refuses the
+    request with the results, it gets them once more as a part of the question.
     """
 
     def __init__(
@@ -99,8 +111,12 @@ class ToolRounds(Generation):
     ) -> None:
         super().__init__()
         self._stream = stream
+        self._question = messages
         self._messages = list(messages)
+        self._results: list[str] = []
         self._now = now
+        self._pieces = 0
+        self._last_piece = " "
         self._current = stream(messages, RULE_TOOLS)
 
     def cancel(self) -> None:
@@ -109,25 +125,73 @@ class ToolRounds(Generation):
 
     def __iter__(self) -> Generator[str, None, None]:  # its reader closes it
         for left in reversed(range(_MOST_CALLS + 1)):
-            before, current, said = self.written_tokens, self._current, ""
+            said = ""
             try:
-                for text in current:
+                for text in self._round():
                     said += text
                     yield text
-            finally:
-                self.complete = current.complete
-                self.context_tokens = current.context_tokens
-                self.written_tokens = before + current.written_tokens
-            if self._stop.is_set() or not current.tool_calls or not left:
+            except BrokenCall:
+                if not left:
+                    raise
+            reply = self._current
+            if self._stop.is_set() or not (reply.tool_calls or reply.broken_calls):
                 return
-            self._answer_calls(current, said)
-            self._current = self._stream(self._messages, RULE_TOOLS if left > 1 else ())
-            if self._stop.is_set():  # before there was a new reply
-                self._current.cancel()
+            if not left:
+                if not said:
+                    raise ModelAway(NO_ANSWER, "the model only calls functions, and says nothing")
+                return
+            self._answer_calls(reply, said)
+            self._begin(self._messages, RULE_TOOLS if left > 1 else ())
+
+    def _begin(self, messages: Sequence[LlmMessage], tools: Sequence[dict[str, Any]]) -> None:
+        self._current = self._stream(messages, tools)
+        if self._stop.is_set():  # before there was a new reply
+            self._current.cancel()
+
+    def _round(self) -> Generator[str, None, None]:
+        """The text of the current reply, or of one to the results as text if the server refuses it."""
+        pieces = self._pieces
+        try:
+            yield from self._text()
+        except RequestRefused:
+            if self._stop.is_set() or not self._results or self._pieces > pieces:
+                raise
+            self._begin(self._question_with_results(), ())
+            yield from self._text()
+
+    def _text(self) -> Generator[str, None, None]:
+        before, current, first = self.written_tokens, self._current, True
+        try:
+            for text in current:
+                last, begin = self._last_piece[-1:], text[:1]
+                if first and not (last.isspace() or begin.isspace() or last in STOPS):
+                    yield " "
+                first, self._last_piece = False, text
+                self._pieces += 1
+                yield text
+        finally:
+            self.complete = current.complete
+            self.context_tokens = current.context_tokens
+            self.written_tokens = before + current.written_tokens
 
     def _answer_calls(self, reply: Generation, said: str) -> None:
-        now, wire = self._now(), [call.wire() for call in reply.tool_calls]
-        self._messages.append({"role": "assistant", "content": said, "tool_calls": wire})
-        for call in reply.tool_calls:
-            result = call_rule(call.name, call.arguments, now)
-            self._messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
+        now = self._now()
+        found = [(call.id, call_rule(call.name, call.arguments, now)) for call in reply.tool_calls]
+        self._results += [result for _, result in found]
+        self._messages.append(reply.message_of_calls(said))
+        for identity, result in (*found, *((broken, _BROKEN) for broken in reply.broken_calls)):
+            self._messages.append({"role": "tool", "tool_call_id": identity, "content": result})
+
+    def _question_with_results(self) -> list[LlmMessage]:
+        told = "\n".join([_RESULTS, *self._results])
+        messages = list(self._question)
+        users = (at for at, message in enumerate(messages) if message["role"] == "user")
+        if (last := max(users, default=None)) is None:
+            return [*messages, {"role": "user", "content": told}]
+        content = messages[last]["content"]
+        if isinstance(content, str):
+            content = f"{content}\n\n{told}"
+        else:
+            content = [*content, {"type": "text", "text": told}]
+        messages[last] = messages[last] | {"content": content}
+        return messages

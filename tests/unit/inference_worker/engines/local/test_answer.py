@@ -1,11 +1,18 @@
 """The pieces of an answer: each clause has audio, and the same prompt gives the same text."""
 
+from concurrent.futures import Future
+from typing import Any
+
 import pytest
 
+from antiphon.inference_worker.engines.local import llm
 from antiphon.inference_worker.engines.local.answer import LocalAnswer
 from antiphon.inference_worker.engines.local.guard import AnswerGuard
-from antiphon.inference_worker.engines.local.llm import LocalGeneration
+from antiphon.inference_worker.engines.local.language_model import ModelAway
+from antiphon.inference_worker.engines.local.llm import LocalGeneration, LocalLanguageModel
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
+from antiphon.inference_worker.engines.local.remote.faults import NO_ANSWER
+from antiphon.inference_worker.engines.local.stored_models import bundled_model
 from antiphon.inference_worker.engines.local.voices.catalogue import ESPEAK
 from antiphon.inference_worker.engines.local.voices.speaker import Speaker, Voices
 from antiphon.shared_schemas.config import GenerationConfig
@@ -58,3 +65,89 @@ def test_earlier_prompts_of_a_slot_do_not_change_the_answer(local_engine: LocalP
 
 def test_bytes_that_are_not_a_character_are_not_spoken() -> None:
     assert list(generated("Rome", "\ufffd", " is\ufffd old.")) == ["Rome", " is old."]
+
+
+def complete(*choices: dict[str, Any], notes: list[str], **settings: bool) -> LocalGeneration:
+    """A reply of these choices whose call has ended."""
+    call: Future[None] = Future()
+    generation = LocalGeneration(None, note=notes.append, **settings)
+    for choice in choices:
+        generation.take({"choices": [choice]})
+    generation.start(call)
+    call.set_result(None)
+    return generation
+
+
+THINKS = {"delta": {"reasoning_content": "Italy? That is Rome."}}
+CALLS = {"delta": {"tool_calls": [{"index": 0, "function": {"name": "f", "arguments": "{"}}]}}
+SPACE, ENDS = {"delta": {"content": "\n"}}, {"delta": {}, "finish_reason": "stop"}
+CUT_OFF = {"delta": {}, "finish_reason": "length"}
+
+
+@pytest.mark.parametrize(
+    ("choices", "reason"),
+    [([ENDS], "empty"), ([SPACE, ENDS], "empty"), ([THINKS, ENDS], "thinks"), ([THINKS, CUT_OFF], "thinks")],
+)  # fmt: skip
+def test_an_answer_without_words_is_a_fault(choices: list[dict[str, Any]], reason: str) -> None:
+    notes: list[str] = []
+    with pytest.raises(ModelAway, match=NO_ANSWER) as fault:
+        list(complete(*choices, notes=notes))
+    assert reason in fault.value.reason
+    assert notes == [fault.value.reason]
+
+
+def test_other_answers_without_words_are_none() -> None:
+    notes: list[str] = []
+    assert not "".join(complete(CUT_OFF, notes=notes))
+    assert not "".join(complete(CALLS, CUT_OFF, notes=notes))
+    assert not "".join(complete(ENDS, notes=notes, may_be_empty=True))
+    said = complete(THINKS, {"delta": {"content": "Rome."}}, ENDS, notes=notes)
+    assert "".join(said) == "Rome."
+    assert notes == [""] * 4
+    stopped = complete(ENDS, notes=notes)
+    stopped.cancel()
+    assert not "".join(stopped)
+    assert notes == [""] * 4
+
+
+TURNS = (
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{% if message.reasoning_content %}"
+    "<think>\n{{ message.reasoning_content }}\n</think>\n\n{% endif %}{{ message.content }}<|im_end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n"
+)
+MAY_THINK = (
+    "{% if enable_thinking is defined and not enable_thinking %}<think>\n\n</think>\n\n"
+    "{% else %}<think>\n{% endif %}{% endif %}"
+)
+
+
+def thinking_model(monkeypatch: pytest.MonkeyPatch, template: str) -> LocalLanguageModel:
+    """The bundled weights with the template of a model that thinks."""
+    usual = llm._parameters
+
+    def parameters(*values: Any) -> Any:
+        made = usual(*values)
+        made.chat_template = template
+        return made
+
+    monkeypatch.setattr(llm, "_parameters", parameters)
+    return LocalLanguageModel(bundled_model(), slots=1, context_tokens=512, threads=1)
+
+
+QUESTION = [{"role": "user", "content": "What is the capital of Italy?"}]
+
+
+def test_a_model_that_may_think_answers_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = thinking_model(monkeypatch, TURNS + MAY_THINK)
+    assert model._prompt(QUESTION, ()).endswith("</think>\n\n")
+    assert "".join(model.stream(QUESTION, 0, GREEDY, 20)).strip()
+    assert model.trouble == ""
+    model.close()
+
+
+def test_a_model_that_always_thinks_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = thinking_model(monkeypatch, TURNS + "<think>\n{% endif %}")
+    with pytest.raises(ModelAway, match=NO_ANSWER):
+        list(model.stream(QUESTION, 0, GREEDY, 20))
+    assert "only thinks" in model.trouble
+    model.close()

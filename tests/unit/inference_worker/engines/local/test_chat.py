@@ -306,6 +306,22 @@ def test_a_sum_is_calculated_and_streams(view: LocalChatView) -> None:
     assert text_of(list(view.resume("17 times"))) == " 23 is 391."
 
 
+@pytest.mark.parametrize("speaks", [False, True])
+def test_an_answer_by_rule_is_as_long_as_the_client_wants(
+    view: LocalChatView, speaks: bool
+) -> None:
+    generation = GenerationConfig(max_new_tokens=3)
+    tts = TtsConfig(enabled=speaks)
+    asked = [asks(TextPart("whats 17 times 23"))]
+    view.prefill(asked, options(generation=generation, tts=tts))
+    deltas = list(view.generate())
+    assert text_of(deltas) == "17 times 23"
+    assert sum(delta.n_tokens for delta in deltas) == 3
+    assert text_of(list(view.resume("17 times"))) == " 23"
+    view.prefill(asked, options(generation=GenerationConfig(max_new_tokens=9)))
+    assert sum(delta.n_tokens for delta in view.generate()) == 5
+
+
 def test_with_tools_the_model_answers(view: LocalChatView) -> None:
     function = {"name": "clock", "description": "The time.", "parameters": {}}
     tools = [{"type": "function", "function": function}]

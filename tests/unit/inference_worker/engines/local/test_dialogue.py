@@ -1,6 +1,20 @@
 import pytest
 
-from antiphon.inference_worker.engines.local.dialogue import STYLE_HINT, Dialogue, turn_tokens
+from antiphon.inference_worker.engines.local.chinese.script import said_in
+from antiphon.inference_worker.engines.local.dialogue import (
+    CUT,
+    STYLE_HINT,
+    Dialogue,
+    LlmMessage,
+    turn_tokens,
+    without_faults,
+)
+from antiphon.inference_worker.engines.local.remote.faults import (
+    CUT_OFF,
+    FAULTS,
+    NO_ANSWER,
+    UNREACHABLE,
+)
 from antiphon.inference_worker.engines.local.speech import TimedWord
 
 
@@ -218,3 +232,50 @@ def test_an_answer_may_be_interrupted_after_its_end() -> None:
     dialogue.interrupt_answer(700)
     assert turns(dialogue)[-1] == ("assistant", "One, two, —")
     assert dialogue.rest_of_cut_answer == "three."
+
+
+def user(content: object) -> LlmMessage:
+    return {"role": "user", "content": content}
+
+
+def assistant(content: object) -> LlmMessage:
+    return {"role": "assistant", "content": content}
+
+
+SYSTEM = {"role": "system", "content": "Be kind."}
+ITALY = "What is the capital of Italy?"
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_model_does_not_read_what_was_said_in_its_place(fault: str, language: str) -> None:
+    said = said_in(language, fault)
+    asked = [SYSTEM, user(ITALY), assistant(f"\n{said}\n"), user("Try again.")]
+    joined = [SYSTEM, user(f"{ITALY} Try again.")]
+    assert without_faults(asked, FAULTS, language) == joined
+    cut = [SYSTEM, user(ITALY), assistant(f"{said[:8]}{CUT}"), user("Try again.")]
+    assert without_faults(cut, FAULTS, language) == joined
+
+
+def test_the_begin_of_an_answer_before_a_fault_stays() -> None:
+    for end in (CUT_OFF, CUT_OFF.partition(". ")[0]):
+        asked = [user("Tell me a story."), assistant(f"Once upon a time,\n{end}"), user("Go on.")]
+        kept = [asked[0], assistant("Once upon a time,"), asked[2]]
+        assert without_faults(asked, FAULTS, "en") == kept
+
+
+def test_several_questions_without_an_answer() -> None:
+    asked = [user("One?"), assistant(UNREACHABLE), user("Two?"), assistant(NO_ANSWER)]
+    assert without_faults([*asked, user("Three?")], FAULTS, "en") == [user("One? Two? Three?")]
+    picture = {"type": "image_url", "image_url": {"url": "data:"}}
+    (joined,) = without_faults([*asked[:2], user([picture])], FAULTS, "en")
+    assert joined == user([{"type": "text", "text": "One?"}, picture])
+
+
+def test_other_messages_stay_as_they_are() -> None:
+    call = {**assistant(""), "tool_calls": [{"id": "one"}]}
+    asked = [
+        SYSTEM, user(ITALY), user("Please."), call, {"role": "tool", "content": "Rome"},
+        assistant("I"), user("And?"), assistant(""), user("So?"), assistant(UNREACHABLE),
+    ]  # fmt: skip
+    assert without_faults(asked, FAULTS, "en") == asked

@@ -1,6 +1,8 @@
 """The end of answers that repeat themselves or become obscene."""
 
+import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -8,14 +10,22 @@ from antiphon.inference_worker.engines.local.guard import (
     CLOSING,
     NO_CONTENT,
     AnswerGuard,
+    Repeats,
     cleaned,
     mourns,
 )
+from antiphon.inference_worker.engines.local.options import LocalOptions
 
 
-def guarded(text: str, *, filter_obscene: bool = True, ends_empty: bool = False) -> str:
+def guarded(
+    text: str,
+    *,
+    filter_obscene: bool = True,
+    ends_empty: bool = False,
+    repeats: Repeats = Repeats.FEW,
+) -> str:
     """`text` through a guard, in pieces as a tokeniser makes them."""
-    guard = AnswerGuard(filter_obscene=filter_obscene, ends_empty=ends_empty)
+    guard = AnswerGuard(filter_obscene=filter_obscene, ends_empty=ends_empty, repeats=repeats)
     said = "".join(guard.feed(piece) for piece in re.findall(r"\s?\S{1,4}|\s", text))
     return said + guard.flush()
 
@@ -177,8 +187,77 @@ REPEATED = (
 @pytest.mark.parametrize("text", REPEATED)
 def test_a_text_that_no_model_wrote_may_repeat_itself(text: str) -> None:
     assert cleaned(text) == text
-    guard = AnswerGuard(filter_obscene=False, may_repeat=True)
-    assert guard.feed(text) + guard.flush() == text
+    assert guarded(text, filter_obscene=False, repeats=Repeats.ALL) == text
+
+
+OBJECTS = [{"name": name, "age": 20, "city": "Rome", "role": "user"} for name in ("Ann",) * 12]
+JSON = (json.dumps(OBJECTS, indent=1), f"Here it is: {json.dumps(OBJECTS)}", f"{[0] * 90}")
+CODE = (
+    "Here:\n\n" + "    print('a b c d e f')\n" * 12,
+    "```\n" + "print('a b c d e f')\n" * 12 + "```\nThat was it.",
+    "void f() {\n" + "  step(a, b, c, d, e);\n" * 12 + "}\nThat was it.",
+)
+
+
+@pytest.mark.parametrize("repeats", Repeats)
+@pytest.mark.parametrize("text", [*JSON, *CODE])
+def test_json_and_code_stay_as_they_are(text: str, repeats: Repeats) -> None:
+    assert guarded(text, repeats=repeats) == text
+
+
+LONG = (
+    "The president of the United States of America lives in the White House. Congress of the United States"
+    " of America meets nearby. The flag of the United States of America has fifty stars.",
+    "\n".join(f"Question {number}: What is the capital of {number}?" for number in range(9)),
+    "\n".join(f"3 times {number} is {3 * number}." for number in range(1, 30)),
+    "Row, row, row your boat,\nGently down the stream.\nLife is but a dream.\n" * 4,
+    "| Name | Taste |\n|---|---|\n" + "| Plum | sweet |\n" * 5,
+    "0 0 0 0 0 0 0 0\n" * 8,
+    "1. Fruit\n   1. Apple\n   2. Pear\n2. Nuts\n",
+    "Step 1:\n1. Open it.\n\nStep 2:\n1. Close it.\n",
+    "No. " * 20,
+)
+
+
+@pytest.mark.parametrize("repeats", [Repeats.ALL, Repeats.NO_LOOP])
+@pytest.mark.parametrize("text", LONG)
+def test_a_larger_model_may_repeat_itself(text: str, repeats: Repeats) -> None:
+    assert guarded(text, repeats=repeats) == text
+
+
+@pytest.mark.parametrize(
+    "round_",
+    [
+        "no ",
+        "I am happy. ",
+        "The answer is 42 because the answer is 42. ",
+        "* It is big.\n",
+        "我很高兴。",
+        " ".join(f"word{number}" for number in range(50)) + " ",
+    ],
+)
+def test_a_loop_of_a_larger_model_ends(round_: str) -> None:
+    loop = f"Hello. {round_ * 200}"
+    said = guarded(loop, repeats=Repeats.NO_LOOP)
+    assert 5 <= said.count(round_.strip()) < 31
+    assert guarded(loop, repeats=Repeats.ALL) == loop
+
+
+def test_an_open_bracket_hides_no_loop_after_its_paragraph() -> None:
+    said = guarded("It is in [0, 1).\n\n" + "I am happy. " * 200, repeats=Repeats.NO_LOOP)
+    assert said.count("happy") < 12
+
+
+def test_words_around_code_are_no_loop() -> None:
+    text = "".join(f"Then run this:\n```\nstep {number}\n```\n" for number in range(40))
+    assert guarded(text, repeats=Repeats.NO_LOOP) == text
+
+
+def test_how_much_a_model_may_repeat_depends_on_its_size() -> None:
+    server = LocalOptions(llm_url="http://localhost:1/v1", llm_model="large")
+    assert LocalOptions().repeats is Repeats.FEW
+    assert LocalOptions(model_path=Path("larger.gguf")).repeats is Repeats.NO_LOOP
+    assert server.repeats is Repeats.ALL
 
 
 def test_a_complete_text_is_cleaned() -> None:

@@ -10,7 +10,9 @@ from antiphon.inference_worker.engines.local.answer import FixedText
 from antiphon.inference_worker.engines.local.guard import CLOSING
 from antiphon.inference_worker.engines.local.half_duplex import LocalHalfDuplexView
 from antiphon.inference_worker.engines.local.hearing.transcription import pieces_of
+from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
+from antiphon.inference_worker.engines.local.remote.faults import UNREACHABLE
 from antiphon.inference_worker.engines.local.rules.answer import ENGLISH_ONLY
 from antiphon.inference_worker.engines.local.voices.catalogue import ESPEAK
 from antiphon.inference_worker.engines.types import (
@@ -29,7 +31,9 @@ from antiphon.shared_schemas.content import (
     Role,
     TextPart,
 )
+from support.llm_server import MODEL, refuses, says, scripted_server
 from support.pictures import photograph
+from support.redis_server import wait_until
 from support.speech import share_recognised, transcribe
 from support.synthetic_speech import ITALY, PERSONA, silence, spoken
 
@@ -292,6 +296,28 @@ def test_a_picture_of_the_prompt_is_described(view: LocalHalfDuplexView) -> None
     prompt = view._prepared_dialogue().messages()[0]["content"]
     assert "Be brief. (The picture shows a brown cat.)" in prompt
     assert text_of(answer(view, "What do you see?")) == "I see a brown cat."
+
+
+def test_a_model_that_sees_gets_the_pictures_of_the_prompt() -> None:
+    shown = (TextPart("Be brief."), ImagePart(photograph("cat")))
+    with scripted_server() as server:
+        engine = LocalProcessor(
+            LocalOptions(slots=1, voice=ESPEAK, llm_url=server.url, llm_model=MODEL, llm_sees=True)
+        )
+        engine.load(lambda _: None)
+        wait_until(lambda: bool(server.requests), within_s=90, every_s=0.005)
+        view = engine.set_half_duplex_mode()
+        assert view.prepare(ConversationMessage(Role.SYSTEM, shown), config(speak=False)) > 600
+        server.answers(refuses(503), says("A cat."))
+        assert text_of(answer(view, ITALY)).strip() == UNREACHABLE
+        assert text_of(answer(view, ITALY)) == "A cat."
+        system, asked = server.requests[-1]["messages"]
+        text, picture = system["content"]
+        assert text["text"].startswith("Be brief. ")
+        assert picture["image_url"]["url"].startswith("data:image/")
+        assert asked["content"].count("Italy") == 2
+        view.cleanup()
+        engine.close()
 
 
 def test_calls_in_the_wrong_order_are_refused(local_engine: LocalProcessor) -> None:

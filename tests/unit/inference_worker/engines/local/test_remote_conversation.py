@@ -1,5 +1,6 @@
 """Sessions of the local engine whose language model is on a server: llama.cpp's, and a scripted one."""
 
+import functools
 import json
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -162,9 +163,33 @@ def test_a_chat_that_does_not_fit(remote: LocalProcessor) -> None:
     view = remote.set_chat_mode()
     history = [ConversationMessage(Role.USER, (TextPart("word " * 3000),))]
     assert view.prefill(history, ChatOptions()) > 3000
-    with pytest.raises(ContextFull, match="context_tokens"):
+    with pytest.raises(ContextFull, match="larger context in its server"):
         list(view.generate())
     view.cleanup()
+
+
+def test_a_half_duplex_session_goes_on_without_its_oldest_turns(
+    sees: LocalProcessor, scripted: ScriptedServer
+) -> None:
+    """The session ends only if the prompt and the last question alone do not fit."""
+
+    def script(most: int, sent: dict[str, Any]) -> Answer:
+        full = refuses(400, "Please reduce the length of the messages or completion.")
+        return full if len(sent["messages"]) > most else Answer(says("It is Rome."))
+
+    half = sees.set_half_duplex_mode()
+    half.prepare(ConversationMessage(Role.SYSTEM, ()), HalfDuplexConfig())
+    for most, asked in ((99, 2), (99, 4), (4, 2), (4, 4), (2, 2)):
+        scripted.script = functools.partial(script, most)
+        half.prefill(spoken(ITALY))
+        assert "".join(piece.text for piece in half.generate()) == "It is Rome."
+        assert len(scripted.requests[-1]["messages"]) == asked
+    scripted.script = functools.partial(script, 1)
+    half.prefill(spoken(ITALY))
+    with pytest.raises(ContextFull):
+        list(half.generate())
+    half.cleanup()
+    assert sees.trouble == ""
 
 
 def test_chat_with_tools(sees: LocalProcessor, scripted: ScriptedServer) -> None:
@@ -279,12 +304,12 @@ def test_a_server_without_tools_answers_without_the_rules(
     def script(sent: dict[str, Any]) -> Answer:
         return refuses(status, message) if "tools" in sent else Answer(says("Hello."))
 
+    scripted.script = script
     for engine in _warmed_up(scripted):
-        scripted.script = script
         assert written(engine, "Hello?") == "Hello."
         begun = len(scripted.requests)
         assert written(engine, "Hello?") == "Hello."
-        assert len(scripted.requests) == begun + 1
+        assert not any("tools" in sent for sent in scripted.requests[begun:])
         assert engine.trouble == ""
 
 

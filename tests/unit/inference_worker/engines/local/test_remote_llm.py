@@ -3,7 +3,9 @@
 import re
 import ssl
 import threading
+import time
 from collections.abc import Iterator
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -12,11 +14,18 @@ from structlog.testing import capture_logs
 
 from antiphon.inference_worker.engines.common.costs import TokenCounter
 from antiphon.inference_worker.engines.common.exchange import ModelServer
-from antiphon.inference_worker.engines.local.language_model import spoken_pieces
+from antiphon.inference_worker.engines.local.dialogue import LlmMessage
+from antiphon.inference_worker.engines.local.language_model import ModelAway, spoken_pieces
+from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.remote import llm as remote_llm
 from antiphon.inference_worker.engines.local.remote.faults import CUT_OFF, NO_ANSWER, UNREACHABLE
 from antiphon.inference_worker.engines.local.remote.llm import RemoteGeneration, RemoteLanguageModel
-from antiphon.inference_worker.engines.types import ContextFull
+from antiphon.inference_worker.engines.local.rules.tools import RULE_TOOLS
+from antiphon.inference_worker.engines.types import (
+    ContextFull,
+    TooManyRequests,
+    UnsupportedContent,
+)
 from antiphon.shared_schemas.config import DuplexConfig, GenerationConfig
 from antiphon.shared_schemas.unit_result import TokenUsage
 from support.llm_server import (
@@ -59,9 +68,15 @@ def llm(server: ScriptedServer) -> RemoteLanguageModel:
 
 
 def model(
-    url: str, name: str = MODEL, key: str = KEY, timeout_s: float = 5.0
+    url: str,
+    name: str = MODEL,
+    key: str = KEY,
+    timeout_s: float = 5.0,
+    *,
+    offers_rules: bool = False,
 ) -> RemoteLanguageModel:
-    made = RemoteLanguageModel(ModelServer(url, key), name, timeout_s, sees=False)
+    address = ModelServer(url, key)
+    made = RemoteLanguageModel(address, name, timeout_s, sees=False, offers_rules=offers_rules)
     MADE.append(made)
     return made
 
@@ -150,6 +165,22 @@ FULL = {
         "type": "BadRequestError",
     },
     "Ollama": {"error": {"message": "prompt too long; exceeded max context length by 4 tokens"}},
+} | {
+    server: {"error": {"message": message}}
+    for server, message in {
+        "LM Studio": "Trying to keep the first 4843 tokens when context the overflows. However, the model is "
+        "loaded with context length of only 4096 tokens, which is not enough.",
+        "LM Studio before": "The number of tokens to keep from the initial prompt is greater than the "
+        "context length (n_keep: 4843 >= n_ctx: 4096).",
+        "Google": "The input token count (1048580) exceeds the maximum number of tokens allowed (1048576).",
+        "SGLang": "The input (5000 tokens) is longer than the model's context length (4096 tokens).",
+        "TGI": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 4000",
+        "Groq": "Please reduce the length of the messages or completion.",
+        "Anthropic": "input length and `max_tokens` exceed context limit: 199000 + 180 > 200000",
+        "xAI": "This model's maximum prompt length is 131072 but the request contains 140000 tokens.",
+        "llama-cpp-python": "Requested tokens (5000) exceed context window of 4096",
+        "Cohere": "too many tokens: total number of tokens in the prompt cannot exceed 4081",
+    }.items()
 }
 
 
@@ -160,9 +191,205 @@ def test_a_full_context_is_named(
     said = event(body).removeprefix(b"data: ")
     for answer in (Answer([said], 400, "application/json"), Answer([event(body)])):
         server.answers(answer)
-        with pytest.raises(ContextFull, match="context_tokens"):
+        with pytest.raises(ContextFull, match="larger context in its server"):
             list(ask(llm))
         assert not llm.trouble
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        f"{OPENAI} (568 in the messages, 7680 in the completion)",
+        "max_tokens is too large: 4096. This model supports at most 2048 completion tokens.",
+        "`max_tokens` must be less than or equal to `2048`, the maximum value for this model",
+        "Invalid max_tokens value, the valid range of max_tokens is [1, 2048]",
+    ],
+)
+def test_an_answer_may_have_what_is_left_of_the_context(
+    llm: RemoteLanguageModel, server: ScriptedServer, message: str
+) -> None:
+    server.script = lambda sent: (
+        refuses(400, message) if "max_tokens" in sent else Answer(says("Hello."))
+    )
+    for _ in range(2):
+        assert list(llm.stream(QUESTION, 0, GenerationConfig(), 4096)) == ["Hello."]
+    assert [sent.get("max_tokens") for sent in server.requests] == [4096, None, 4096, None]
+    assert not llm.trouble
+
+
+def test_a_limit_of_another_name_may_be_too_large(
+    llm: RemoteLanguageModel, server: ScriptedServer
+) -> None:
+    def script(sent: dict[str, object]) -> Answer:
+        if "max_tokens" in sent:
+            return refuses(400, "'max_tokens' is not supported")
+        large = sent.get("max_completion_tokens", 0) == 4096
+        return refuses(400, "max_completion_tokens is too large") if large else Answer(says("Hi."))
+
+    server.script = script
+    for limit in (4096, 90):
+        assert list(llm.stream(QUESTION, 0, GenerationConfig(), limit)) == ["Hi."]
+    assert server.requests[-1]["max_completion_tokens"] == 90
+
+
+SYSTEM = {"role": "system", "content": "Be kind."}
+
+
+def dialogue(questions: int) -> list[LlmMessage]:
+    """Each question and each answer has about 106 tokens by estimate."""
+    turns: list[LlmMessage] = [SYSTEM]
+    for number in range(questions):
+        turns.append({"role": "user", "content": f"Question {number}. ".ljust(300, "x")})
+        turns.append({"role": "assistant", "content": f"Answer {number}. ".ljust(300, "x")})
+    return turns[:-1]
+
+
+def small(server: ScriptedServer, most: int, *, in_stream: bool) -> None:
+    """A model with room for `most` messages. The refusal may be the begin of a stream."""
+
+    def script(sent: dict[str, object]) -> Answer:
+        messages = sent["messages"]
+        assert isinstance(messages, list)
+        if len(messages) <= most:
+            return Answer(says("Hello."))
+        full = refuses(400, OPENAI)
+        (said,) = full.events
+        return Answer([b"event: error\ndata: " + said + b"\n\n"]) if in_stream else full
+
+    server.script = script
+
+
+@pytest.mark.parametrize("in_stream", [False, True])
+def test_a_long_call_goes_on_without_its_oldest_turns(
+    llm: RemoteLanguageModel, server: ScriptedServer, *, in_stream: bool
+) -> None:
+    small(server, 33, in_stream=in_stream)
+    begins = []
+    with capture_logs() as logs:
+        for questions in range(14, 44):
+            asked = dialogue(questions)
+            before = len(server.requests)
+            assert list(llm.stream(asked, 0, DuplexConfig(), 90)) == ["Hello."]
+            assert len(server.requests) == before + 1 or questions == 17
+            first, second, *_, last = server.requests[-1]["messages"]
+            assert (first, last) == (SYSTEM, asked[-1])
+            assert second["role"] == "user"
+            assert server.requests[-1]["max_tokens"] == 90
+            begins.append(second["content"][:11])
+    assert not llm.trouble
+    assert [entry["event"] for entry in logs] == ["language_model_context_is_small"]
+    assert len(set(begins)) < 8  # the server reads only what is new, most of the time
+
+
+def test_an_answer_is_continued_with_its_question(
+    llm: RemoteLanguageModel, server: ScriptedServer
+) -> None:
+    small(server, 4, in_stream=False)
+    half = {"role": "assistant", "content": "The capital of"}
+    assert list(llm.stream([*dialogue(9), half], 0, DuplexConfig(), 90)) == ["Hello."]
+    assert server.requests[-1]["messages"][:-1] == [SYSTEM, dialogue(9)[-1], half]
+
+
+def test_only_spoken_sessions_lose_turns(llm: RemoteLanguageModel, server: ScriptedServer) -> None:
+    small(server, 9, in_stream=False)
+    with pytest.raises(ContextFull):
+        list(llm.stream(dialogue(9), 0, GenerationConfig(), 90))
+    assert {len(sent["messages"]) for sent in server.requests} == {18}
+
+
+def test_a_question_that_does_not_fit_alone_teaches_nothing(
+    llm: RemoteLanguageModel, server: ScriptedServer
+) -> None:
+    small(server, 1, in_stream=False)
+    with pytest.raises(ContextFull):
+        list(llm.stream(dialogue(9), 0, DuplexConfig(), 90))
+    assert server.requests[-1]["messages"] == [SYSTEM, dialogue(9)[-1]]
+    small(server, 99, in_stream=False)
+    assert list(llm.stream(dialogue(9), 0, DuplexConfig(), 90)) == ["Hello."]
+    assert server.requests[-1]["messages"] == dialogue(9)
+
+
+NO_SYSTEM = {
+    "Gemma": (400, "System role not supported"),
+    "llama.cpp": (500, "Jinja Exception: System role not supported"),
+    "Mistral": (400, "Conversation roles must alternate user/assistant/user/assistant/..."),
+    "Mistral with tools": (
+        400,
+        "After the optional system message, conversation roles must alternate user and assistant roles "
+        "except for tool calls and results.",
+    ),
+    "Google": (400, "Developer instruction is not enabled for models/gemma-3-27b-it"),
+    "OpenAI": (400, "'messages[0].role' does not support 'system' with this model."),
+}
+
+
+@pytest.mark.parametrize(("status", "message"), NO_SYSTEM.values(), ids=NO_SYSTEM)
+def test_a_model_without_a_system_role_gets_its_text_from_the_user(
+    server: ScriptedServer, status: int, message: str
+) -> None:
+    def script(sent: dict[str, object]) -> Answer:
+        messages = sent["messages"]
+        assert isinstance(messages, list)
+        roles = [said["role"] for said in messages]
+        fits = roles == ["user", "assistant"] * (len(roles) // 2) + ["user"]
+        return Answer(says("Hello.")) if fits else refuses(status, message)
+
+    server.script = script
+    llm = model(server.url, offers_rules=True)
+    answer = {"role": "assistant", "content": "Hello!"}
+    asked = [SYSTEM, *QUESTION, *QUESTION, answer, *QUESTION]
+    for _ in range(2):
+        assert list(llm.stream(asked, 0, DuplexConfig(), 90, tools=RULE_TOOLS)) == ["Hello."]
+    assert len(server.requests) == 3
+    joined = {"role": "user", "content": f"Be kind.\n\n{SECRET}\n\n{SECRET}"}
+    assert server.requests[-1]["messages"] == [joined, answer, *QUESTION]
+    assert "tools" in server.requests[-1]
+    seen = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:,"}}]}
+    assert list(llm.stream([SYSTEM, seen], 0, DuplexConfig(), 90)) == ["Hello."]
+    text = {"type": "text", "text": "Be kind."}
+    assert server.requests[-1]["messages"][0]["content"] == [text, *seen["content"]]
+    assert not llm.trouble
+
+
+def test_a_probe_has_the_form_of_a_question(server: ScriptedServer) -> None:
+    server.script = lambda sent: (
+        refuses(400, "no such thing") if "tools" in sent else Answer(says("Hello."))
+    )
+    llm = model(server.url, offers_rules=True)
+    with pytest.raises(ModelAway):
+        llm.probe(5.0)
+    assert [said["role"] for said in server.requests[0]["messages"]] == ["system", "user"]
+    assert server.requests[0]["tools"] == list(RULE_TOOLS)
+    server.answers(refuses(400, "image input is not supported"))
+    sees = RemoteLanguageModel(ModelServer(server.url), MODEL, 5.0, sees=True)
+    with pytest.raises(ModelAway, match="cannot reach"):
+        sees.probe(5.0)
+    text, picture = server.requests[-1]["messages"][-1]["content"]
+    assert text == {"type": "text", "text": "Hello."}
+    assert picture["image_url"]["url"].startswith("data:image/png;base64,")
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "field"),
+    [
+        (400, "registry.ollama.ai/library/gemma:2b does not support tools", "tools"),
+        (400, "Invalid schema for function 'weather'", "tools"),
+        (500, "this model takes no image input", "messages"),
+    ],
+)
+def test_what_the_model_refuses_of_a_client_is_no_fault_of_the_server(
+    llm: RemoteLanguageModel, server: ScriptedServer, status: int, message: str, field: str
+) -> None:
+    server.answers(refuses(status, message))
+    tools = [{"type": "function", "function": {"name": "weather"}}]
+    picture = {"type": "image_url", "image_url": {"url": "data:,"}}
+    seen = [{"role": "user", "content": [picture]}]
+    with pytest.raises(UnsupportedContent, match=f"{field}: .*{message}") as caught:
+        list(llm.stream(seen, 0, GenerationConfig(), 50, None, tools if field == "tools" else ()))
+    assert caught.value.field == field
+    assert not llm.trouble
+    with pytest.raises(ModelAway):
+        list(llm.stream(seen, 0, DuplexConfig(), 50, None, tools))
 
 
 @pytest.mark.parametrize(
@@ -299,6 +526,15 @@ def test_a_short_wait_that_the_server_asks_for_is_kept_once(
     assert len(server.requests) == 2
 
 
+def test_a_client_may_try_again_what_the_server_has_no_time_for(
+    llm: RemoteLanguageModel, server: ScriptedServer
+) -> None:
+    server.answers(refuses(429, "slow down", Retry_After="60"))
+    with pytest.raises(TooManyRequests):
+        list(ask(llm))
+    assert "429: slow down" in llm.trouble
+
+
 def test_a_model_that_the_server_does_not_have(server: ScriptedServer) -> None:
     server.answers(refuses(404, "model not found"))
     wrong = model(server.url, "smol")
@@ -383,12 +619,106 @@ def test_the_model_is_loaded_before_the_first_question(
     others = set(threading.enumerate())
     llm.open()
     wait_until(lambda: bool(server.requests), within_s=90, every_s=0.005)
-    assert server.requests[0]["messages"] == [{"role": "user", "content": "Hello."}]
+    assert server.requests[0]["messages"][-1] == {"role": "user", "content": "Hello."}
     wait_until(lambda: not _probes() - others, within_s=90, every_s=0.005)  # its answer counts too
     server.models = refuses(401)
     llm.open()
     assert "refuses the key" in llm.trouble
     llm.close()
+
+
+def test_a_session_after_a_pause_lets_the_server_load_the_model(
+    llm: RemoteLanguageModel, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    llm.prefill([SYSTEM], 0)
+    monkeypatch.setattr(remote_llm, "_UNUSED_S", 0.0)
+    llm.prefill([SYSTEM, *QUESTION], 0)
+    assert not server.requests
+    server.answers(Answer(hold=True))
+    for _ in range(3):
+        llm.prefill([SYSTEM], 0)
+    wait_until(lambda: server.held == 1, within_s=90, every_s=0.005)
+    assert len(server.requests) == 1
+    server.answers(says("Hello."))
+    assert spoken(llm) == "Hello."
+    assert server.held == 1  # the server still loads it
+
+
+def test_a_model_that_loads_for_longer_than_a_user_waits_is_soon_there(
+    server: ScriptedServer,
+) -> None:
+    """Some servers load it only as long as a request waits for it: the first one is not closed."""
+    llm = model(server.url, timeout_s=0.3)
+    loaded = threading.Event()
+
+    def script(_: object) -> Answer:
+        loaded.wait(60)
+        return Answer([delta(content="Hello.")], hold=True)
+
+    server.script = script
+    assert UNREACHABLE in spoken(llm)
+    assert len(server.requests) == 1
+    loaded.set()
+    wait_until(lambda: not llm.trouble, within_s=10, every_s=0.005)
+    wait_until(lambda: server.held == 0, within_s=10, every_s=0.005)  # nobody reads its answer
+    assert len(server.requests) == 1
+
+
+def test_only_one_request_goes_on_without_its_user(server: ScriptedServer) -> None:
+    llm = model(server.url, timeout_s=0.3)
+    server.answers(Answer(hold=True))
+    assert {spoken(llm) for _ in range(3)} == {f"\n{UNREACHABLE}\n"}
+    wait_until(
+        lambda: server.held == 2, within_s=10, every_s=0.005
+    )  # the other one warms the model up
+    llm.close()
+    wait_until(lambda: server.held == 0, within_s=10, every_s=0.005)
+
+
+def test_the_key_is_read_again(server: ScriptedServer, tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text("old\n")
+    server.script = lambda _: (
+        Answer(says("Hello.")) if server.keys[-1] == "Bearer new" else refuses(401)
+    )
+    options = LocalOptions(llm_url=server.url, llm_model=MODEL, llm_key_file=file)
+    llm = RemoteLanguageModel.of(options)
+    MADE.append(llm)
+    assert UNREACHABLE in spoken(llm)
+    file.write_text("")  # as while it is written
+    assert UNREACHABLE in spoken(llm)
+    file.write_text("new\n")
+    assert spoken(llm) == "Hello."
+    assert server.keys[:2] == ["Bearer old"] * 2
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "port"),
+    [
+        ("http://[::1]/v1", "::1", 80),
+        ("https://[2001:db8::abcd]/v1", "2001:db8::abcd", 443),
+        ("https://[2001:db8::1]:8000/v1", "2001:db8::1", 8000),
+        ("https://example.org/v1", "example.org", 443),
+    ],
+)
+def test_the_host_and_the_port_of_an_address(url: str, host: str, port: int) -> None:
+    connection = ModelServer(url).connect()
+    assert (connection.host, connection.port) == (host, port)
+
+
+def test_a_host_that_takes_no_connection_does_not_delay_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended = threading.Event()
+    monkeypatch.setattr(remote_llm, "_LIST_S", 0.2)
+    monkeypatch.setattr(HTTPConnection, "connect", lambda _: ended.wait(60))
+    llm = model("http://sleeping.invalid/v1")
+    begun = time.monotonic()
+    llm.open()
+    took_s = time.monotonic() - begun
+    ended.set()
+    assert took_s < 20
+    assert "lists no models within 0.2 s" in llm.trouble
 
 
 def _probes() -> set[threading.Thread]:
@@ -403,6 +733,18 @@ def test_a_server_that_comes_back_is_found_without_a_user(
     assert UNREACHABLE in spoken(llm)
     wait_until(lambda: not llm.trouble, within_s=90, every_s=0.005)
     assert len(server.requests) == 4
+
+
+def test_a_model_that_says_nothing_is_not_asked_without_a_user(
+    llm: RemoteLanguageModel, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answers, which may be long thoughts, cost money."""
+    monkeypatch.setattr(remote_llm, "_ASK_AGAIN_S", 0.01)
+    server.answers(says())
+    assert NO_ANSWER in spoken(llm)
+    time.sleep(0.1)
+    assert len(server.requests) == 1
+    assert "empty answer" in llm.trouble
 
 
 def test_a_field_is_sent_again_if_it_was_not_the_reason_of_a_refusal(

