@@ -5,13 +5,14 @@ import sys
 from antiphon.interrupts import QuietInterrupts
 
 with QuietInterrupts():
-    from antiphon.broker.service.process import run_service
+    from antiphon.broker.service.process import refuse_arguments, run_service
     from antiphon.edge.service import run
     from antiphon.edge.settings import EdgeSettings
 
 
 def main() -> int:
     """Returns the exit status."""
+    refuse_arguments("antiphon.edge", "edge")
     return run_service("edge", lambda: run(EdgeSettings()))
 
 

@@ -19,7 +19,7 @@ from antiphon.broker.errors import (
     StoreFull,
     TooManySessions,
 )
-from antiphon.edge.openai_clients import is_openai_socket
+from antiphon.edge.openai_clients import is_openai_socket, unserved_route
 from antiphon.shared_schemas.entries import ErrorOut
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput, name_field
 from antiphon.shared_schemas.states import EndReason
@@ -314,6 +314,8 @@ async def invalid_request_response(connection: HTTPConnection, error: Exception)
 async def framework_error_response(connection: HTTPConnection, error: Exception) -> Response:
     """Exception handler for errors that the framework raises: unknown route, invalid JSON."""
     assert isinstance(error, HTTPException)
+    if error.status_code == 404 and (remedy := unserved_route(connection.url.path)):
+        error = HTTPException(404, remedy, error.headers)
     code = _FRAMEWORK_CODES.get(error.status_code, ErrorCode.INVALID_FIELD)
     return _problem_response(connection, error, code, retryable=False)
 

@@ -67,7 +67,8 @@ class InputBudget:
     A chunk of audio is no message, unless it is very short; its camera frames are. So a client that sends
     short chunks in real time has the whole rate of messages for its frames and reports.
 
-    A message that costs `largest` bytes always passes if the budget is full.
+    A message that costs `largest` bytes always passes if the budget is full. `history`: messages that change
+    what was said before may come at once, in addition to the others.
     Each method raises InvalidInput with `input_backpressure` above its limit.
     """
 
@@ -78,6 +79,8 @@ class InputBudget:
         bytes_per_s: float,
         largest: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        history: float = 0.0,
     ) -> None:
         self._clock = clock
         now = clock()
@@ -85,22 +88,29 @@ class InputBudget:
         self._messages_per_s = messages_per_s
         self._audio = TokenBucket(ahead_s, _CLOCK_SLACK, now)
         self._messages = TokenBucket(messages_per_s * _BURST_S, messages_per_s, now)
+        self._history = TokenBucket(history, messages_per_s, now)
         self._bytes = TokenBucket(max(bytes_per_s * _BURST_S, largest), bytes_per_s, now)
 
     def charge_message(self) -> None:
-        self._charge_messages(1)
+        self._charge_messages(1, "send fewer")
+
+    def charge_history(self) -> None:
+        """A message that changes the history: a client that restores a conversation sends many."""
+        if not self._history.take(1, self._clock()):
+            self.charge_message()
 
     def charge_chunk(self, seconds: float, frames: int) -> None:
         """The messages that a chunk counts as; `charge_audio` charges its audio."""
-        self._charge_messages(max(0.0, 1 - seconds / _COUNTED_CHUNK_S) + frames)
+        what = "fewer camera frames, and audio" if frames else "audio"
+        remedy = f"send {what} in chunks of {_COUNTED_CHUNK_S:g} s or more"
+        self._charge_messages(max(0.0, 1 - seconds / _COUNTED_CHUNK_S) + frames, remedy)
 
-    def _charge_messages(self, count: float) -> None:
+    def _charge_messages(self, count: float, remedy: str) -> None:
         if not self._messages.take(count, self._clock()):
-            raise _backpressure(
-                f"more than {self._messages_per_s:g} messages per second; message dropped: send fewer "
-                f"camera frames and other messages, and audio in chunks of {_COUNTED_CHUNK_S:g} s or more",
-                None,
+            text = (
+                f"more than {self._messages_per_s:g} messages per second; message dropped: {remedy}"
             )
+            raise _backpressure(text, None)
 
     def charge_bytes(self, size: int) -> None:
         if size > _FREE_BYTES and not self._bytes.take(size, self._clock()):

@@ -322,7 +322,8 @@ class LiveMachine(SoundStreamMachine[LiveCommand]):
         _, event_id = self._asked.pop(entry.input_n, (None, None))
         param = _PARAMS.get(entry.field or "", entry.field)
         code = ErrorCode.INVALID_FIELD if param else entry.code
-        error = Send(live_error(code, entry.message, param, event_id))
+        text = entry.message.replace(entry.field or "\0", param or "")
+        error = Send(live_error(code, text, param, event_id))
         if entry.fatal:
             full = entry.code == ErrorCode.CONTEXT_FULL
             reason = EndReason.CONTEXT_FULL if full else EndReason.ERROR

@@ -155,19 +155,35 @@ async def _sounds(
 
 
 def _message(message: RequestMessage, where: str, sounds: Mapping[str, bytes]) -> dict[str, Any]:
-    if message.audio is not None and message.content is None:
-        field = f"{where}.audio"
-        text = f"{field}: spoken answers are not kept; send the transcript as `content`"
-        raise InvalidInput(text, field=field)
-    content: Any = message.content
+    content: Any = message.content or _said(message, where)
     if isinstance(content, list):
         content = [_item(part, f"{where}.content.{n}", sounds) for n, part in enumerate(content)]
     return {
         "role": "system" if message.role == "developer" else message.role,
         "content": content,
-        "tool_calls": message.tool_calls,
+        "tool_calls": message.tool_calls and [_with_arguments(call) for call in message.tool_calls],
         "tool_call_id": message.tool_call_id,
     }
+
+
+def _said(message: RequestMessage, where: str) -> Any:
+    """The content of a message without a text: of an answer that was spoken or refused."""
+    if message.audio is not None:
+        transcript = message.audio.get("transcript")
+        if not isinstance(transcript, str):
+            field = f"{where}.audio"
+            text = f"{field}: spoken answers are not kept; send the transcript as `content`"
+            raise InvalidInput(text, field=field)
+        return transcript
+    return message.content if message.refusal is None else message.refusal
+
+
+def _with_arguments(call: dict[str, Any]) -> dict[str, Any]:
+    """Models call a function without parameters with the arguments "" too."""
+    function = call.get("function")
+    if not isinstance(function, dict) or function.get("arguments") != "":
+        return call
+    return {**call, "function": {**function, "arguments": "{}"}}
 
 
 def _item(part: RequestPart, where: str, sounds: Mapping[str, bytes]) -> Any:

@@ -3,7 +3,7 @@
 import secrets
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -19,6 +19,16 @@ from antiphon.shared_schemas.entries import ChatDoneOut, DeltaOut
 from antiphon.shared_schemas.messages.openai import CompletionRequest, TranscriptionRequest
 
 _LANGUAGES = {"en": "english", "zh": "chinese"}
+
+_NOT_MEASURED: Mapping[str, Any] = {
+    "seek": 0,
+    "tokens": [],
+    "temperature": 0.0,
+    "avg_logprob": 0.0,
+    "compression_ratio": 1.0,
+    "no_speech_prob": 0.0,
+}
+"""Fields of a segment that clients require. These values mark no segment as doubtful."""
 
 Piece = bytes | Callable[[], bytes]
 """A part of the body of a response, or what makes it, in a thread."""
@@ -78,7 +88,7 @@ class CompletionAnswer(OpenAiAnswer):
     @property
     def _include_usage(self) -> bool:
         options = self._asked.stream_options
-        return options is not None and options.include_usage
+        return options is not None and bool(options.include_usage)
 
     def delta(self, entry: DeltaOut) -> Sequence[Piece]:
         return self._deltas(entry) if self._streaming else ()
@@ -173,7 +183,7 @@ def usage_of(entry: ChatDoneOut) -> dict[str, Any]:
     audio_in = audio_out = 0
     if counts is not None:
         read = counts.input_text + counts.input_audio + counts.input_vision
-        made = counts.output_text + counts.output_audio
+        made = (counts.output_text or made) + counts.output_audio  # a rule has no counts
         audio_in, audio_out = counts.input_audio, counts.output_audio
     return {
         "prompt_tokens": read,
@@ -231,7 +241,13 @@ class TranscriptionAnswer(OpenAiAnswer):
         granularities = self._asked.timestamp_granularities or ["segment"]
         if "segment" in granularities:
             found["segments"] = [
-                {"id": n, "start": part["start"], "end": part["end"], "text": part["text"]}
+                {
+                    "id": n,
+                    "start": part["start"],
+                    "end": part["end"],
+                    "text": part["text"],
+                    **_NOT_MEASURED,
+                }
                 for n, part in enumerate(segments)
             ]
         if "word" in granularities:

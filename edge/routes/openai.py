@@ -254,7 +254,7 @@ def read_form(headers: Mapping[str, str], body: bytes) -> tuple[dict[str, Any], 
         if name.endswith("[]"):
             lists.setdefault(name[:-2], []).append(value)
         else:
-            fields[name] = value == "true" if name == "stream" else value
+            fields[name] = value
 
     def on_file(file: Any) -> None:
         count_part()

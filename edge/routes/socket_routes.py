@@ -39,15 +39,20 @@ def add_socket(
     guard: Guard = CLIENT,
     long_frames: Sequence[str] = (),
 ) -> None:
-    """Serve a protocol at these paths. `serve` takes the WebSocket and the parameters of the path."""
+    """Serve a protocol at these paths. `serve` takes the WebSocket and the parameters of the path.
+
+    A slash may follow the path: clients of WebSockets follow no redirections.
+    """
     router = APIRouter()
     for path in paths:
-        router.add_api_websocket_route(path, serve, dependencies=[Depends(guard)])
+        for address in (path,) if path.endswith("}") else (path, f"{path}/"):
+            router.add_api_websocket_route(address, serve, dependencies=[Depends(guard)])
         router.add_api_route(
             path, upgrade_required, methods=["GET", "HEAD", "POST"], include_in_schema=False
         )
     ROUTES.extend(router.routes)
-    LONG_FRAMES.update(long_frames)
+    for path, mark, query in (each.partition("?") for each in long_frames):
+        LONG_FRAMES.update((f"{path}{mark}{query}", f"{path}/{mark}{query}"))
 
 
 async def upgrade_required(edge: EdgeDep, request: Request) -> None:

@@ -70,22 +70,36 @@ class OutputReader:
         does not return in time with what the worker has sent.
         """
         if reason in _WORKER_REPORTS:
+            await self._wait_for_follow(finished)
+        if not finished.is_set():
+            rest = await retry_until_available(
+                self._read_rest,
+                "read the last answers of a session",
+                patience_s=self._patience_s,
+            )
+            for position, entry in rest:
+                await self._take(position, entry)
+
+    async def _wait_for_follow(self, finished: asyncio.Event) -> None:
+        """Return when `finished`, or once `follow` has delivered nothing for a while.
+
+        It may have in memory what Redis no longer has: the recorder discards the stream of an ended
+        session, also while a slow client takes its entries.
+        """
+        position = None
+        while self._one_at_a_time.locked() or position != self.position:
+            position = self.position
             try:
                 async with asyncio.timeout(_LAST_ENTRY_S):
                     await finished.wait()
             except TimeoutError:
-                pass  # `follow` may not be able to read it
-        if not finished.is_set():
-            await retry_until_available(
-                self._deliver_rest,
-                "read the last answers of a session",
-                patience_s=self._patience_s,
-            )
+                continue  # `follow` may not be able to read the last entry
+            return
 
-    async def _deliver_rest(self) -> None:
+    async def _read_rest(self) -> list[tuple[StreamPosition, OutEntry]]:
+        """Everything at once: the stream may be discarded while a slow client takes the first entries."""
         history = self._broker.streams.history(self._key, self.position.ticket, self.position)
-        async for position, entry in history:
-            await self._take(position, entry)
+        return [found async for found in history]
 
     async def _take(self, position: StreamPosition, entry: OutEntry) -> None:
         async with self._one_at_a_time:

@@ -1,9 +1,10 @@
 """Requests of OpenAI's HTTP API, as far as this server serves them. Unknown fields are ignored."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import FailFast, Field, ValidationError
+from pydantic_core import ErrorDetails
 
 from antiphon.shared_schemas.config import VoiceName
 from antiphon.shared_schemas.errors import InvalidInput, name_field
@@ -56,7 +57,7 @@ class AudioOutput(ClientMessage):
 class StreamOptions(ClientMessage):
     """Options of a streamed answer."""
 
-    include_usage: bool = False
+    include_usage: bool | None = None
 
 
 class ImageUrl(ClientMessage):
@@ -89,6 +90,7 @@ class RequestMessage(ClientMessage):
     tool_calls: list[dict[str, Any]] | None = None
     tool_call_id: str | None = None
     audio: dict[str, Any] | None = None
+    refusal: str | None = None
 
 
 class FunctionName(ClientMessage):
@@ -108,7 +110,7 @@ class CompletionRequest(ClientMessage):
     """The body of `POST /v1/chat/completions`."""
 
     model: str = Field(max_length=256)
-    messages: list[RequestMessage] = Field(min_length=1, max_length=1000)
+    messages: Annotated[list[RequestMessage], Field(min_length=1, max_length=1000), FailFast()]
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     max_tokens: int | None = Field(default=None, ge=1)
@@ -140,7 +142,7 @@ class TranscriptionRequest(ClientMessage):
     model: str = Field(max_length=256)
     language: str = Field(default="", max_length=16)
     response_format: Literal["json", "text", "verbose_json", "srt", "vtt"] = "json"
-    stream: bool = False
+    stream: bool = Field(default=False, strict=False)  # a form has texts: "true", "True" or "1"
     timestamp_granularities: list[Literal["segment", "word"]] | None = None
 
 
@@ -174,18 +176,31 @@ def voice_name(voice: str | VoiceId) -> str:
 def _parsed(kind: type[Kind], data: object) -> Kind:
     if not isinstance(data, dict):
         raise InvalidInput("the body must be a JSON object", field="model")
+    data = {name: value for name, value in data.items() if value is not None}
     try:
         return kind.model_validate(data)
     except ValidationError as error:
-        errors = error.errors(include_url=False, include_context=False)
-        # Of a list where a text is possible too, the first error is that it is no text.
-        first = next((each for each in errors if each["type"] == "too_long"), errors[0])
-        where = _location(data, first["loc"], missing=first["type"] == "missing")
-        raise name_field(first["type"], first["msg"], where) from None
+        raise _clearest(data, error) from None
 
 
-def _location(data: Any, path: Sequence[int | str], *, missing: bool) -> list[int | str]:
+def _clearest(data: dict[str, Any], error: ValidationError) -> InvalidInput:
+    """The first error, or what it is about: a list where a text is possible too is first no text."""
+    errors = error.errors(include_url=False, include_context=False)
+    start = next((n for n, each in enumerate(errors) if each["type"] == "too_long"), 0)
+    first, where = errors[start], _location(data, errors[start])
+    for each in errors[start + 1 :]:
+        inner = _location(data, each)
+        if inner[: len(where)] != where:
+            break
+        if len(inner) > len(where):
+            first, where = each, inner
+    text = "must be an object" if first["type"] == "model_type" else first["msg"]
+    return name_field(first["type"], text, [str(part) for part in where])  # has no tags any more
+
+
+def _location(data: Any, error: ErrorDetails) -> list[int | str]:
     """The path of a field without the names of variants: pydantic has them where several are possible."""
+    path, missing = error["loc"], error["type"] == "missing"
     found = []
     for number, part in enumerate(path, 1):
         is_new = missing and number == len(path)

@@ -6,7 +6,8 @@ Unknown fields of settings are refused, as OpenAI does: they may be those of the
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
 
 from antiphon.shared_schemas.messages.chat import MAX_PARTS
 from antiphon.shared_schemas.tools import FunctionName
@@ -47,7 +48,15 @@ class WireFormat(_Settings):
     """PCM has 16 bits and 24 kHz, G.711 8 kHz."""
 
     type: Literal["audio/pcm", "audio/pcmu", "audio/pcma"]
-    rate: Literal[24000] | None = None
+    rate: int | None = None
+
+    @field_validator("rate")
+    @classmethod
+    def _fits(cls, rate: int | None, info: ValidationInfo) -> int | None:
+        own = 24000 if info.data.get("type") == "audio/pcm" else 8000
+        if rate not in (None, own):
+            raise PydanticCustomError("rate", f"Input should be {own}")
+        return rate
 
 
 class TurnDetection(_Settings):

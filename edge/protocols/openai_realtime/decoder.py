@@ -9,7 +9,7 @@ from antiphon.edge.json_text import ClientFrame
 from antiphon.edge.media.decode import decode_frame
 from antiphon.edge.media.voices import UploadedVoices, load_named_voice
 from antiphon.edge.protocols.openai import chosen_voice
-from antiphon.edge.protocols.openai_realtime.items import ItemReader, read_sound
+from antiphon.edge.protocols.openai_realtime.items import MAX_ITEMS, ItemReader, read_sound
 from antiphon.edge.protocols.openai_realtime.settings import (
     BETA_CODE,
     DEFAULT_VOICE,
@@ -123,6 +123,7 @@ class OpenAiRealtimeDecoder:
             settings.input_messages_per_s,
             settings.input_bytes_per_s,
             settings.max_message_bytes,
+            history=2 * MAX_ITEMS,  # all deleted, and all created again
         )
         self._items = ItemReader(settings, state, self._budget.charge_audio)
         self._voice_known = asked_voice(state.session) in ("", DEFAULT_VOICE)
@@ -151,7 +152,10 @@ class OpenAiRealtimeDecoder:
         if isinstance(message, AppendAudio):
             return self._append(message)
         state.is_sound = False
-        self._budget.charge_message()
+        if isinstance(message, CreateItem | DeleteItem):
+            self._budget.charge_history()
+        else:
+            self._budget.charge_message()
         match message:
             case UpdateSession():
                 return await self._update(message)
@@ -181,7 +185,7 @@ class OpenAiRealtimeDecoder:
         if content is None:
             text = "item.type: an item_reference belongs into the input of a response"
             raise InvalidInput(text, field="item.type")
-        return AddItem(shown, content, message.previous_item_id)
+        return AddItem(shown, content, message.previous_item_id or None)
 
     async def _ask(self, message: CreateResponse) -> Ask:
         state = self._state

@@ -27,6 +27,9 @@ from antiphon.shared_schemas.messages.openai_realtime import ITEM_FIELDS, ItemFi
 from antiphon.shared_schemas.tools import are_arguments
 from antiphon.shared_schemas.wire import Media
 
+MAX_ITEMS = 2000
+"""Of a conversation."""
+
 _DATA_URL = re.compile(r"data:image/(?:jpeg|jpg|png|webp);base64,", re.IGNORECASE)
 
 _ROLE_PARTS = {

@@ -34,7 +34,7 @@ from antiphon.edge.protocols.openai_realtime.events import (
     event,
 )
 from antiphon.edge.protocols.openai_realtime.input import HeldInput
-from antiphon.edge.protocols.openai_realtime.items import ItemLedger
+from antiphon.edge.protocols.openai_realtime.items import MAX_ITEMS, ItemLedger
 from antiphon.edge.protocols.openai_realtime.responses import RealtimeResponse
 from antiphon.edge.protocols.openai_realtime.settings import RealtimeState
 from antiphon.edge.protocols.sound_stream import SoundRefusals
@@ -78,7 +78,6 @@ from antiphon.shared_schemas.wire import ServerMessage
 
 _NOT_HERE = "type: output_audio_buffer.clear is for calls by WebRTC; stop the playback yourself"
 _CHUNK_BYTES = 5 * 2 * INPUT_RATE
-MAX_ITEMS = 2000
 MAX_BYTES = 16 * 1024 * 1024
 MAX_RESPONSES = 32
 """Answers that have not ended."""

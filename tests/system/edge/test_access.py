@@ -234,6 +234,35 @@ async def test_allowed_origins(settings: BrokerSettings) -> None:
             pass
 
 
+_OF_SDKS = (
+    *("authorization", "content-type", "user-agent", "openai-organization", "openai-project"),
+    *("x-stainless-arch", "x-stainless-retry-count", "x-stainless-timeout", "idempotency-key"),
+    "x-of-the-next-version",
+)
+
+
+async def test_sdks_in_pages_of_allowed_origins_send_headers_of_their_own(
+    settings: BrokerSettings,
+) -> None:
+    page = "https://app.example"
+    asked = {
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": ",".join(_OF_SDKS),
+    }
+    async with guarded(settings, allowed_origins=[page]) as (_, http):
+        path = "/v1/chat/completions"
+        preflight = await http.options(path, headers={**asked, "Origin": page})
+        allowed = preflight.headers["access-control-allow-headers"].split(",")
+        assert (preflight.status_code, {name.strip() for name in allowed}) == (200, set(_OF_SDKS))
+        assert preflight.headers["access-control-allow-origin"] == page
+        foreign = await http.options(path, headers={**asked, "Origin": "https://evil.example"})
+        assert foreign.status_code in (400, 403)
+        assert "access-control-allow-origin" not in foreign.headers
+        answer = await http.get("/v1/models", headers={"Origin": page})
+        exposed = answer.headers["access-control-expose-headers"]
+        assert {name.strip() for name in exposed.split(",")} == {"Location", "Retry-After"}
+
+
 async def test_the_public_name_behind_a_proxy_is_the_same_origin(settings: BrokerSettings) -> None:
     page, public = Origin("https://talk.example"), {"X-Forwarded-Host": "talk.example"}
     async with guarded(settings) as (edge, _):

@@ -49,6 +49,19 @@ async def test_push_to_talk_in_the_queue_reaches_the_worker(
     assert received == [SettingsIn, *[ChunkIn, CommitIn] * turns, ClearIn]
 
 
+async def test_a_slash_at_the_end_of_an_address(edge: RunningEdge) -> None:
+    """Some clients join a base URL and a path with one more."""
+    for path in ("/v1/realtime/", "/openai/v1/realtime/"):
+        async with edge.open(f"{path}?model=any") as client:
+            await client.expect("session.created")
+    async with edge.open("/v1/live/sessions/") as client:
+        await client.send("session.start", session={"model": 5})
+        assert (await client.message())["error"]["param"] == "session.model"
+    async with edge.open("/v1/realtime/?mode=audio") as client:
+        await client.send("nothing.known")
+        assert isinstance((await client.message())["type"], str)
+
+
 @pytest.mark.edge(drain_s=0.3)
 async def test_a_live_session_is_told_that_its_edge_drains(
     edge: RunningEdge, worker: PlayedWorker, broker: Broker

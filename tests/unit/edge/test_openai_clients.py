@@ -10,6 +10,7 @@ OPENAI: dict[str, tuple[str, list[str], dict[str, str], list[str]]] = {
     "a model": (V1, ["model"], {}, []),
     "an intent": (V1, ["intent"], {}, []),
     "a call": (V1, ["call_id"], {}, []),
+    "a slash at the end": (f"{V1}/", ["model"], {}, []),
     "the alias": ("/openai/v1/realtime", [], {}, []),
     "a base without v1": ("/realtime", ["model"], {}, []),
     "an Azure base": ("/openai/realtime", ["model"], {}, []),
@@ -24,6 +25,7 @@ DEMO: dict[str, tuple[str, list[str], dict[str, str], list[str]]] = {
     "nothing": (V1, [], {}, []),
     "a key alone": (V1, [], {"authorization": "Bearer key"}, []),
     "a mode": (V1, ["mode"], {}, []),
+    "a mode and a slash": (f"{V1}/", ["mode"], {}, []),
     "a mode and a model": (V1, ["mode", "duplex", "model"], {}, []),
     "a mode and the SDK": (V1, ["mode"], {"user-agent": "OpenAI/Python 3.57.0"}, []),
     **{

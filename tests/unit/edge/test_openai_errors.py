@@ -44,3 +44,34 @@ async def test_a_refusal_has_the_form_that_its_client_reads(
     response = await framework_error_response(connection(kind, path, query), refused)
     error = json.loads(bytes(response.body))["error"]
     assert isinstance(error, dict) is is_openai
+
+
+@pytest.mark.parametrize(
+    ("path", "remedy"),
+    [
+        ("/v1/responses", "use /v1/chat/completions "),
+        ("/v1/responses/resp_1", "use /v1/chat/completions "),
+        ("/openai/v1/responses", "use /v1/chat/completions "),
+        ("/v1/completions", "use /v1/chat/completions"),
+        ("/v1/audio/translations", "use /v1/audio/transcriptions"),
+        ("/v1/realtime/sessions", "use /v1/realtime/client_secrets"),
+        ("/v1/embeddings", "docs/openai.md"),
+        ("/v1/images/generations", "docs/openai.md"),
+    ],
+)
+async def test_a_route_of_openai_that_is_not_served_has_a_remedy(path: str, remedy: str) -> None:
+    missing = HTTPException(404, "Not Found")
+    response = await framework_error_response(connection("http", path), missing)
+    error = json.loads(bytes(response.body))["error"]
+    assert response.status_code == 404
+    assert error["message"].startswith(f"this server does not serve {path}; ")
+    assert remedy in error["message"]
+
+
+async def test_a_base_url_without_its_end_has_a_remedy() -> None:
+    missing = HTTPException(404, "Not Found")
+    for path in ("/chat/completions", "/openai/models", "/v1/v1/audio/speech"):
+        response = await framework_error_response(connection("http", path), missing)
+        assert b"the base URL must end with /v1, once" in bytes(response.body)
+    response = await framework_error_response(connection("http", "/unknown"), missing)
+    assert json.loads(bytes(response.body))["message"] == "Not Found"

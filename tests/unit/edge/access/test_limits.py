@@ -117,6 +117,32 @@ def test_message_bursts() -> None:
     budget.charge_message()
 
 
+def test_a_whole_history_may_come_at_once() -> None:
+    clock = Clock()
+    budget = InputBudget(20, 5, 1e6, clock=clock, history=100)
+    for _ in range(100):
+        budget.charge_history()
+    for _ in range(20):
+        budget.charge_message()
+    with pytest.raises(InvalidInput) as refused:
+        budget.charge_history()
+    assert refused.value.message == "more than 5 messages per second; message dropped: send fewer"
+    clock.now += 1
+    for _ in range(10):  # its own five, and those of other messages
+        budget.charge_history()
+
+
+def test_the_text_of_a_refusal_speaks_of_what_was_sent() -> None:
+    budget = InputBudget(20, 5, 1e6, clock=Clock())
+    with pytest.raises(InvalidInput, match="fewer camera frames"):
+        budget.charge_chunk(1.0, 21)
+    for _ in range(20):
+        budget.charge_chunk(0.0, 0)
+    with pytest.raises(InvalidInput) as refused:
+        budget.charge_chunk(0.0, 0)
+    assert "camera" not in refused.value.message
+
+
 def test_byte_bursts() -> None:
     clock = Clock()
     budget = InputBudget(20, 50, 1_000_000, clock=clock)

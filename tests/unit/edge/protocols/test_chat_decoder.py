@@ -262,6 +262,11 @@ async def test_videos_are_recognised_by_their_first_bytes(video: bytes) -> None:
     assert entry.messages()[0].parts == (VideoPart(video, 1),)
 
 
+async def test_instructions_alone_are_a_request() -> None:
+    entry = await _read({"messages": [{"role": "system", "content": "Greet the user."}]})
+    assert [message.role for message in entry.messages()] == ["system"]
+
+
 _MISSING, _INVALID = ErrorCode.MISSING_FIELD, ErrorCode.INVALID_FIELD
 _LARGE = ErrorCode.MESSAGE_TOO_LARGE
 _DATA = "messages.0.content.0.data"
@@ -269,11 +274,6 @@ BAD: dict[str, tuple[object, ErrorCode, str]] = {
     "a list": ([], _INVALID, "messages"),
     "nothing": ({}, _MISSING, "messages"),
     "no messages": ({"messages": []}, _INVALID, "messages"),
-    "nothing of the user": (
-        {"messages": [{"role": "system", "content": "Hi"}]},
-        _INVALID,
-        "messages",
-    ),
     "no role": ({"messages": [{"content": "Hi"}]}, _MISSING, "messages.0.role"),
     "odd role": (
         {"messages": [{"role": "user", "content": ""}, {"role": "king", "content": ""}]},

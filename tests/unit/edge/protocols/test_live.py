@@ -169,6 +169,18 @@ async def test_stock_voices_are_the_default(voice: Any, chosen: str) -> None:
     assert command.prepare.config.voice == chosen  # type: ignore[union-attr]
 
 
+async def test_a_voice_that_no_engine_has_is_refused_by_the_name_of_the_api() -> None:
+    line = Line()
+    line.machine.granted()
+    await line.send(START)
+    refused = ErrorOut(
+        input_n=1, code="invalid_field", message="config.voice: none", field="config.voice"
+    )
+    (failed,) = wires_of(line.machine.deliver(refused, 0))
+    field = "session.audio.output.voice"
+    assert (failed["error"]["param"], failed["error"]["message"]) == (field, f"{field}: none")
+
+
 @pytest.mark.parametrize(("store", "record"), [(None, True), (True, True), (False, False)])
 async def test_what_is_not_stored_is_not_recorded(store: bool | None, record: bool) -> None:
     session = {"model": "m", "store": store}

@@ -1,15 +1,20 @@
 """What requests of OpenAI's HTTP API are taken, and what their answers look like."""
 
 import base64
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import structs
+from openai.types.audio import TranscriptionSegment, TranscriptionVerbose
 
 from antiphon.edge.protocols.openai import decode_completion, decode_speech
-from antiphon.edge.protocols.openai_answers import subtitles
+from antiphon.edge.protocols.openai_answers import TranscriptionAnswer, subtitles, usage_of
 from antiphon.edge.settings import EdgeSettings
+from antiphon.shared_schemas.content import ConversationMessage
+from antiphon.shared_schemas.entries import ChatDoneOut
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.messages.chat import MAX_PARTS
 from antiphon.shared_schemas.messages.openai import (
@@ -17,6 +22,7 @@ from antiphon.shared_schemas.messages.openai import (
     parse_speech,
     parse_transcription,
 )
+from antiphon.shared_schemas.unit_result import TokenUsage
 from antiphon.shared_schemas.wire import ClientMessage
 
 SEGMENTS = [
@@ -38,21 +44,55 @@ def test_subtitles() -> None:
     assert subtitles("srt", []) == ""
 
 
+def test_the_words_of_a_rule_are_counted_as_tokens() -> None:
+    """The language model has written none of them."""
+    done = ChatDoneOut(text="Hello! How?", generated_tokens=2, input_tokens=9, duration_ms=1.0)
+    for usage in (None, TokenUsage(input_text=9)):
+        counted = usage_of(structs.replace(done, usage=usage))
+        assert (counted["completion_tokens"], counted["total_tokens"]) == (2, 11)
+    counted = usage_of(structs.replace(done, usage=TokenUsage(input_text=9, output_text=5)))
+    assert counted["completion_tokens"] == 5
+
+
+def test_segments_have_all_fields_of_openai() -> None:
+    """Clients that check answers refuse segments without them, or compare them with numbers."""
+    asked = parse_transcription({"model": "m", "response_format": "verbose_json"})
+    done = ChatDoneOut(
+        text="Three.", generated_tokens=0, input_tokens=0, duration_ms=1.0, segments=SEGMENTS
+    )
+    [piece] = TranscriptionAnswer(asked, 7322.25).done(done)
+    assert isinstance(piece, bytes)
+    answer = TranscriptionVerbose.model_validate_json(piece)
+    required = set(TranscriptionSegment.model_fields)
+    for shown, segment in zip(json.loads(piece)["segments"], SEGMENTS, strict=True):
+        TranscriptionSegment.model_validate(shown, strict=True)
+        assert required <= set(shown)
+        assert segment.items() <= shown.items()
+    assert answer.segments is not None
+    assert [segment.id for segment in answer.segments] == [0, 1]
+
+
 USER: dict[str, Any] = {"role": "user", "content": "Hello"}
+HELLO = {"type": "text", "text": "Hello"}
 
 
 @pytest.mark.parametrize(
     ("change", "field"),
     [
         ({"tool_choice": "always"}, "tool_choice"),
-        ({"tool_choice": {"type": "function"}}, "tool_choice"),
-        ({"tool_choice": {"type": "function", "function": {}}}, "tool_choice"),
+        ({"tool_choice": {"type": "function"}}, "tool_choice.function"),
+        ({"tool_choice": {"type": "function", "function": {}}}, "tool_choice.function.name"),
         ({"audio": {"voice": 5, "format": "wav"}}, "audio.voice"),
-        ({"audio": {"voice": {}, "format": "wav"}}, "audio.voice"),
+        ({"audio": {"voice": {}, "format": "wav"}}, "audio.voice.id"),
         ({"audio": {"voice": "v" * 65, "format": "wav"}}, "audio.voice"),
         ({"audio": {"voice": "alloy"}}, "audio.format"),
         ({"messages": [{**USER, "content": 5}]}, "messages.0.content"),
-        ({"messages": [{**USER, "content": [{"text": "x"}]}]}, "messages.0.content"),
+        ({"messages": [{**USER, "content": [{"text": "x"}]}]}, "messages.0.content.0.type"),
+        ({"messages": [{**USER, "content": [HELLO, 5]}]}, "messages.0.content.1"),
+        (
+            {"messages": [{**USER, "content": [{"type": "text", "text": 5}]}]},
+            "messages.0.content.0.text",
+        ),
         ({"messages": 5}, "messages"),
         ({"model": None}, "model"),
     ],
@@ -62,6 +102,68 @@ def test_a_field_of_several_forms_has_its_own_name(change: dict[str, Any], field
         parse_completion({"model": "m", "messages": [USER], **change})
     assert refused.value.field == field
     assert refused.value.message.startswith(field)
+
+
+@pytest.mark.parametrize("kind", ["file", "input_text", "audio_url", "video_url"])
+def test_a_part_of_an_unknown_type_is_named(kind: str) -> None:
+    """Not the message: its content is no text because it is a list, which is right."""
+    part = {"type": kind, kind: {"url": "data:,"}}
+    with pytest.raises(InvalidInput) as refused:
+        parse_completion({"model": "m", "messages": [USER, {**USER, "content": [HELLO, part]}]})
+    assert refused.value.message.startswith("messages.1.content.1.type: input should be 'text', ")
+
+
+def test_a_text_in_place_of_an_object_is_named() -> None:
+    part = {"type": "image_url", "image_url": "data:image/png;base64,AA=="}
+    with pytest.raises(InvalidInput) as refused:
+        parse_completion({"model": "m", "messages": [{**USER, "content": [part]}]})
+    assert refused.value.message == "messages.0.content.0.image_url: must be an object"
+
+
+SPOKEN = {"id": "audio_1", "data": "AAAA", "expires_at": 1, "transcript": "It is Rome."}
+
+
+async def _history(**assistant: Any) -> Sequence[ConversationMessage]:
+    """What the model gets if the second of three messages is this one of the assistant."""
+    messages = [USER, {"role": "assistant", **assistant}, USER]
+    asked = parse_completion({"model": "m", "messages": messages})
+    entry = await decode_completion(asked, frozenset(), EdgeSettings(), uploads, no_sound)
+    return entry.messages()
+
+
+@pytest.mark.parametrize("content", [{}, {"content": None}, {"content": ""}, {"content": []}])
+async def test_a_spoken_answer_in_the_history_is_its_transcript(content: dict[str, Any]) -> None:
+    assert await _history(**content, audio=SPOKEN) == await _history(content="It is Rome.")
+    for audio in ({"id": "audio_1"}, {**SPOKEN, "transcript": None}):
+        with pytest.raises(InvalidInput, match="spoken answers are not kept") as refused:
+            await _history(**content, audio=audio)
+        assert refused.value.field == "messages.1.audio"
+
+
+async def test_the_content_of_a_spoken_answer_wins() -> None:
+    assert await _history(content="Rome.", audio={"id": "a"}) == await _history(content="Rome.")
+
+
+async def test_a_refusal_in_the_history_is_its_text() -> None:
+    said = await _history(content="I cannot say that.")
+    assert await _history(content=None, refusal="I cannot say that.") == said
+    assert await _history(content="Rome.", refusal="No.") == await _history(content="Rome.")
+
+
+async def test_a_call_in_the_history_may_have_no_arguments() -> None:
+    """Models that call a function without parameters send them like this."""
+    call = {"id": "c", "type": "function", "function": {"name": "now", "arguments": ""}}
+    whole = {**call, "function": {"name": "now", "arguments": "{}"}}
+    assert await _history(tool_calls=[call]) == await _history(tool_calls=[whole])
+
+
+SOUND_FORMS = ({}, {"voice": None}, {"response_format": None}, {"speed": None})
+
+
+@pytest.mark.parametrize("change", SOUND_FORMS)
+def test_null_in_a_speech_is_the_default(change: dict[str, Any]) -> None:
+    whole = parse_speech({"model": "m", "input": "Hello"})
+    assert parse_speech({"model": "m", "input": "Hello", **change}) == whole
 
 
 def test_a_message_has_a_limited_number_of_parts() -> None:

@@ -33,6 +33,8 @@ from support.openai_realtime_edge import RealtimeClient
 LARGE: dict[str, Any] = {"x": [[]] * 25_000}
 TOOL = {"type": "function", "name": "look", "parameters": {"type": "object", "properties": {}}}
 MIB = 1024 * 1024
+RESTORED = 500
+"""Items: more than the messages that may come at once."""
 
 
 @pytest.fixture
@@ -102,6 +104,40 @@ def test_a_number_that_no_event_can_carry_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "rate", "taken"),
+    [
+        ("audio/pcmu", 8000, True),
+        ("audio/pcma", 8000, True),
+        ("audio/pcma", None, True),
+        ("audio/pcm", 24000, True),
+        ("audio/pcm", 8000, False),
+        ("audio/pcm", 16000, False),
+        ("audio/pcmu", 16000, False),
+    ],
+)
+def test_a_format_has_its_own_rate(
+    client: RealtimeClient, kind: str, rate: int | None, taken: bool
+) -> None:
+    events = client.update(audio={"input": {"format": {"type": kind, "rate": rate}}})
+    if taken:
+        shown = events[-1]["session"]["audio"]["input"]["format"]
+        assert shown["type"] == kind
+    else:
+        refused = error(events)
+        assert refused["param"] == "session.audio.input.format.rate"
+        own = "8000" if kind == "audio/pcmu" else "24000"
+        assert f"input should be {own}" in refused["message"]
+
+
+def test_an_empty_previous_item_is_none(client: RealtimeClient) -> None:
+    item = {"type": "message", "role": "user", "content": []}
+    client.send("conversation.item.create", item={**item, "id": "a"})
+    events = client.send("conversation.item.create", item={**item, "id": "b"}, previous_item_id="")
+    assert events[0]["type"] == "conversation.item.added"
+    assert events[0]["previous_item_id"] == "a"
+
+
+@pytest.mark.parametrize(
     "metadata",
     [{str(n): "" for n in range(17)}, {"a" * 65: ""}, {"a": "b" * 513}],
 )
@@ -113,6 +149,20 @@ def test_metadata_has_the_limits_of_openai(
     most = {f"{n:064}": "é" * 512 for n in range(16)}
     [created] = client.send("response.create", response={"metadata": most})
     assert created["response"]["metadata"] == most
+
+
+def test_a_conversation_is_restored_at_once(client: RealtimeClient) -> None:
+    """Clients send all items without a pause, or delete and send them again."""
+    client.grant()
+    content = [{"type": "input_text", "text": "x" * 20}]
+    item = {"type": "message", "role": "user", "content": content}
+    for n in range(RESTORED):
+        added = client.send("conversation.item.create", item={**item, "id": f"i{n}"})
+        assert added[0]["type"] == "conversation.item.added"
+    for n in range(RESTORED):
+        [deleted] = client.send("conversation.item.delete", item_id=f"i{n}")
+        assert deleted["type"] == "conversation.item.deleted"
+    assert client.update(instructions="A")[0]["type"] == "session.updated"
 
 
 def test_an_answer_that_is_removed_from_the_queue_gives_its_bytes_back(

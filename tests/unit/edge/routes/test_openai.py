@@ -19,8 +19,25 @@ def form(*parts: tuple[str, str]) -> bytes:
 def test_the_fields_and_the_file_of_a_form() -> None:
     names = [("model", "m"), ("stream", "true"), ("timestamps[]", "a"), ("timestamps[]", "b")]
     fields, file = read_form(HEADERS, form(*names, FILE))
-    assert fields == {"model": "m", "stream": True, "timestamps": ["a", "b"]}
+    assert fields == {"model": "m", "stream": "true", "timestamps": ["a", "b"]}
     assert file == b"RIFF"
+
+
+@pytest.mark.parametrize(
+    ("value", "streams"),
+    [("true", True), ("True", True), ("1", True), ("false", False), ("False", False), ("0", False)],
+)
+def test_a_form_asks_for_a_stream_in_the_words_of_any_language(value: str, streams: bool) -> None:
+    """Python's `requests` sends True as "True"."""
+    fields, _ = read_form(HEADERS, form(("model", "m"), ("stream", value), FILE))
+    assert parse_transcription(fields).stream is streams
+
+
+def test_another_value_of_stream_is_refused() -> None:
+    fields, _ = read_form(HEADERS, form(("model", "m"), ("stream", "please"), FILE))
+    with pytest.raises(InvalidInput) as refused:
+        parse_transcription(fields)
+    assert refused.value.field == "stream"
 
 
 @pytest.mark.parametrize("other", [("a", "x"), ("a[]", "x"), ('a"; filename="a', "x")])
