@@ -112,7 +112,7 @@ def _fields(scheme: str, parts: re.Match[str]) -> Iterator[tuple[str, Any]]:
     yield "kind", RedisKind(kind or "single")
     yield "user", unquote(user) or None
     yield "password", unquote(password) or None
-    path = unquote(parts["path"])
+    path = unquote(parts["path"], errors="surrogateescape")
     if base == "unix":
         if hosts or not path:
             raise ValueError("the path of a Unix socket is absolute")

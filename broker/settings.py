@@ -165,6 +165,19 @@ def _redis_url(url: str) -> str:
     return url
 
 
+_LONGEST_S = 1e9
+
+
+def _storable(seconds: float) -> float:
+    """Redis takes times as whole milliseconds, so none is infinite."""
+    if seconds > _LONGEST_S:
+        raise ValueError(f"must be at most {_LONGEST_S:.0f} seconds")
+    return seconds
+
+
+_Lifetime = Annotated[float, AfterValidator(_storable)]
+
+
 class BrokerSettings(AntiphonSettings):
     """Settings of every service that uses Redis. Give all services the same values."""
 
@@ -180,13 +193,13 @@ class BrokerSettings(AntiphonSettings):
     """prefix of every key; change it for a second system on the same Redis"""
     max_queue_size: int = Field(default=1000, ge=1)
     """longest queue, in sessions"""
-    lease_s: float = Field(default=5.0, gt=0)
+    lease_s: _Lifetime = Field(default=5.0, gt=0)
     """a worker that does not renew for this long loses its sessions"""
-    recovery_timeout_s: float = Field(default=30.0, gt=0)
+    recovery_timeout_s: _Lifetime = Field(default=30.0, gt=0)
     """how long a session waits for another worker"""
-    resume_grace_s: float = Field(default=15.0, gt=0)
+    resume_grace_s: _Lifetime = Field(default=15.0, gt=0)
     """how long a session waits for a client that may resume"""
-    broker_patience_s: float = Field(default=30.0, gt=0)
+    broker_patience_s: _Lifetime = Field(default=30.0, gt=0)
     """how long an edge and its sessions wait for Redis; longer than a failover"""
     redis_timeout_s: float = Field(default=5.0, gt=0)
     """timeout of one Redis call"""

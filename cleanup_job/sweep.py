@@ -25,6 +25,7 @@ from antiphon.broker.service.disk import (
 from antiphon.broker.settings import PRIVATE_FOLDER
 from antiphon.cleanup_job.report import Failure, Removal, Rule, SweepReport, SweepStatus
 from antiphon.cleanup_job.settings import CleanupSettings
+from antiphon.shared_schemas.ids import is_recording_id
 from antiphon.shared_schemas.recording import META_FILE, RECORDING_FILE, USED_FILE, Meta, parse_meta
 
 log = structlog.get_logger()
@@ -100,7 +101,7 @@ def _least_used(candidates: Iterable[StoredSession], surplus: float) -> Iterable
 
 
 def session_folders(root: Path) -> list[Path]:
-    """Every session directory below `root`; empty when there is no such folder."""
+    """Every recording below `root`, and no other folder; empty when there is no such folder."""
     try:
         with os.scandir(root) as entries:
             return sorted(root / entry.name for entry in entries if _is_session(entry))
@@ -135,7 +136,7 @@ def examine(folder: Path, serving: AbstractSet[str] = frozenset()) -> StoredSess
 
 
 def _is_session(entry: os.DirEntry[str]) -> bool:
-    return not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False)
+    return is_recording_id(entry.name) and entry.is_dir(follow_symlinks=False)
 
 
 def _walk(folder: Path) -> Iterator[Path]:

@@ -5,13 +5,14 @@ import sys
 from antiphon.interrupts import QuietInterrupts
 
 with QuietInterrupts():
-    from antiphon.broker.service.process import run_service
+    from antiphon.broker.service.process import refuse_arguments, run_service
     from antiphon.recorder_service.service import serve
     from antiphon.recorder_service.settings import RecorderSettings
 
 
 def main() -> int:
     """Returns the exit status."""
+    refuse_arguments("antiphon.recorder_service", "recorder")
     return run_service("recorder", lambda: serve(RecorderSettings()))
 
 

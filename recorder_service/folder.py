@@ -19,7 +19,9 @@ from antiphon.recorder_service.atomic_files import (
 from antiphon.recorder_service.attempts import ATTEMPTS_FILE
 from antiphon.recorder_service.journal.journal import (
     SIDES,
+    HeldFrom,
     Journal,
+    JournalContents,
     LeftOutEntry,
     LeftOutWhy,
     OutageEntry,
@@ -27,6 +29,7 @@ from antiphon.recorder_service.journal.journal import (
     Side,
     read_journal,
     to_journal,
+    without_lost_files,
 )
 from antiphon.recorder_service.journal.state import (
     JournalState,
@@ -56,6 +59,8 @@ from antiphon.shared_schemas.recording import (
 
 log = structlog.get_logger()
 
+_ALL_HELD: HeldFrom = dict.fromkeys(SIDES, 0)
+
 SET_ASIDE_FILE = ".timeline.set_aside"
 """The journal of a recording that could not be finished."""
 
@@ -75,14 +80,17 @@ class RecordingFolder:
         outages: Sequence[OutageStart] = (),
         now_ms: Callable[[], float] = lambda: time.time() * 1000,
         check_disk: Callable[[], None] = lambda: None,
+        held_from: HeldFrom = _ALL_HELD,
     ) -> None:
         """Resume a recording, or prepare to begin one.
 
         The journal notes each of `outages` once, at the next write; `now_ms` is the Redis clock.
-        `check_disk` raises OSError while no entry may be added.
+        `check_disk` raises OSError while no entry may be added. Lost files are written again only if the
+        streams, which hold the entries of `held_from`, have all that came after them.
         """
         self.path = root / job.recording
         self._check_disk = check_disk
+        self._held_from = held_from
         self._job = job
         self._by_turns = not job.kind.is_duplex
         self._worker = worker
@@ -130,7 +138,10 @@ class RecordingFolder:
                 self._write_meta()
 
     def finish(self, ending: SessionEnding) -> RecordingState | None:
-        """Make the recording whole on disk, then say so in `meta.json`; None when it is empty."""
+        """Make the recording whole on disk, then say so in `meta.json`; None when it is empty.
+
+        Raises OSError also when the journal has lost lines that this recorder has written or read.
+        """
         with self._lock:
             if self._journal is None:
                 return None
@@ -141,6 +152,10 @@ class RecordingFolder:
             contents = read_journal(journal)
             if not journal.exists():  # another recorder has finished and merged it
                 raise FileNotFoundError(f"the journal of {self.path} is gone")
+            held = JournalState.of(self._job.ticket, contents)
+            if any(not held.has(side, self._state.positions[side]) for side in SIDES):
+                raise OSError(errno.EIO, f"the journal of {self.path} has lost lines")
+            contents = self._report_lost_files(contents)
             if self._by_turns:
                 join_answers(self.path, contents.outputs)
             recording, meta = build_manifest(self._job, ending, contents)
@@ -168,7 +183,7 @@ class RecordingFolder:
             self._resume(journal)
 
     def _resume(self, journal: Path) -> None:
-        contents = read_journal(journal)
+        contents = read_journal(journal, self._held_from)
         if (unreadable := journal.stat().st_size - contents.size) > 0:
             log.warning("recording_journal_cut", recording=self.path.name, bytes=unreadable)
         self._state = JournalState.of(self._job.ticket, contents)
@@ -178,6 +193,15 @@ class RecordingFolder:
         if self._state.first_at is not None:
             self._write_meta()
         self._journal = Journal.resume(journal, contents.size)  # last, or a failure leaves it open
+
+    def _report_lost_files(self, contents: JournalContents) -> JournalContents:
+        """The contents without the files that something else has deleted or changed."""
+        if contents.lost:
+            files = sorted(name for names in contents.lost.values() for name in names)
+            log.error(
+                "recording_file_lost", recording=self.path.name, files=len(files), first=files[0]
+            )
+        return without_lost_files(contents)
 
     def _begin(self) -> Journal:
         self._make_folders()

@@ -29,7 +29,16 @@ def broker_settings(redis_url: str | None, data_dir: Path | None = None) -> Brok
     if data_dir is None and "redis_url" in settings.model_fields_set:
         return settings
     stack = StackFile.read(data_dir or RecorderSettings().data_dir)
-    return BrokerSettings(redis_url=stack.redis_url) if stack else settings
+    return BrokerSettings(redis_url=_redis_of(stack)) if stack else settings
+
+
+def _redis_of(stack: StackFile) -> str:
+    """The URL of its Redis. Exits with status 1 if that has not started yet."""
+    if not stack.redis_url:
+        fail(
+            f"`antiphon up` (process {stack.pid}) starts: its Redis loads its data; try again soon"
+        )
+    return stack.redis_url
 
 
 def running_stack(folder: Path) -> StackFile:
@@ -63,7 +72,7 @@ def call_broker(
     """
     configure_logging("antiphon")  # on stderr, since other programs read what stdout has
     if data_dir is not None and redis_url is None:
-        redis_url = running_stack(data_dir).redis_url
+        redis_url = _redis_of(running_stack(data_dir))
 
     async def connect_and_call() -> T:
         async with open_broker(broker_settings(redis_url)) as broker:

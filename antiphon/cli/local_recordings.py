@@ -3,13 +3,15 @@
 import os
 import shutil
 import zipfile
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import soundfile
 
+from antiphon.broker.service.disk import raise_unless_gone
 from antiphon.cli.common import CannotLoad
 from antiphon.edge.recordings.download import is_text
 from antiphon.edge.recordings.index import RecordingIndex
@@ -93,28 +95,53 @@ class LocalRecordings:
 
     def files(self, name: str) -> dict[str, int]:
         """The bytes of each file that `download` writes, by its path in the recording."""
-        sizes = sorted(file_sizes(self.folder(name)))
+        try:
+            sizes = sorted(file_sizes(self.folder(name), raise_unless_gone))
+        except OSError as error:
+            _refuse(error)
         return {file.as_posix(): size for file, size in sizes if is_asset_path(file.parts)}
 
     def save(self, name: str, path: Path, file: str = REPLAY_WAV) -> None:
-        """Copy one file to `path`. Raises OSError."""
+        """Copy one file to `path`. Raises OSError if that cannot be written."""
         source = self.folder(name) / file
         if not source.is_file():
             raise CannotLoad(f"the recording has no file {file}")
-        shutil.copyfile(source, path)
+        with _reading(source):
+            shutil.copyfile(source, path)
 
     def download(self, name: str, path: Path) -> None:
-        """Write all files to a ZIP. Raises OSError."""
+        """Write all files to a ZIP. Raises OSError if that cannot be written."""
         folder, top = self.folder(name), self.meta(name).recording_id
         with zipfile.ZipFile(path, "w", strict_timestamps=False) as archive:
             for file in self.files(name):
                 packing = zipfile.ZIP_DEFLATED if is_text(file) else zipfile.ZIP_STORED
-                archive.write(folder / file, f"{top}/{file}", packing)
+                with _reading(folder / file):
+                    archive.write(folder / file, f"{top}/{file}", packing)
 
 
-def file_sizes(folder: Path) -> Iterator[tuple[Path, int]]:
-    """Files below a folder, relative to it, and their bytes. Skips files that are deleted during the call."""
-    for place, _, names in os.walk(folder):
+@contextmanager
+def _reading(source: Path) -> Iterator[None]:
+    """Raises CannotLoad for an OSError of this file, and not for one of the file that is written."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None or Path(error.filename) != source:
+            raise
+        _refuse(error)
+
+
+def _refuse(error: OSError) -> NoReturn:
+    raise CannotLoad(f"{error.filename} cannot be read: {error.strerror}") from error
+
+
+def file_sizes(
+    folder: Path, on_error: Callable[[OSError], None] | None = None
+) -> Iterator[tuple[Path, int]]:
+    """Files below a folder, relative to it, and their bytes. Skips files that are deleted during the call.
+
+    `on_error` gets the error of a folder that cannot be read; without it, such folders are skipped.
+    """
+    for place, _, names in os.walk(folder, onerror=on_error):
         for path in (Path(place, name) for name in names):
             with suppress(FileNotFoundError):
                 yield path.relative_to(folder), path.lstat().st_size

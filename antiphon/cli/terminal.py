@@ -3,6 +3,7 @@
 `Terminal` and `echo` replace what is not shown, `echo_json` escapes it, also where the output is no terminal.
 """
 
+import json
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -40,7 +41,10 @@ def echo(text: str = "", *, err: bool = False, **style: Any) -> None:
 def echo_json(document: Any, *, indent: bool = False) -> None:
     """Print JSON: a bytes object that is JSON already, or anything that orjson takes."""
     if not isinstance(document, bytes):
-        document = orjson.dumps(document, option=orjson.OPT_INDENT_2 if indent else None)
+        try:
+            document = orjson.dumps(document, option=orjson.OPT_INDENT_2 if indent else None)
+        except TypeError:  # the name of a file that is not UTF-8
+            document = json.dumps(document, indent=2 if indent else None).encode()
     typer.echo(visible_json(document.decode()))
 
 

@@ -23,6 +23,7 @@ from antiphon.broker.errors import BrokerError
 from antiphon.broker.requirements import is_supported
 from antiphon.broker.service.disk import free_bytes
 from antiphon.broker.service.listening import CannotListen, check_bind
+from antiphon.broker.service.logs import OPEN_LOGIN
 from antiphon.broker.settings import PRIVATE_FOLDER, PRIVATE_UMASK
 
 _REMEDY = (
@@ -177,7 +178,8 @@ class EmbeddedRedis:
 
     @property
     def url(self) -> str:
-        return f"unix://{quote(str(self.socket_path))}?db=0"
+        """With a login, so that clients do not send the password of another Redis from a file."""
+        return f"unix://{OPEN_LOGIN}@{quote(os.fsencode(self.socket_path))}?db=0"
 
     @property
     def pid(self) -> int | None:

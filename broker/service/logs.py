@@ -21,8 +21,14 @@ from structlog.typing import EventDict, ExcInfo, Processor, WrappedLogger
 from antiphon.broker.settings import CONFIG_STATUS, AntiphonSettings, InvalidSettings
 from antiphon.shared_schemas.visible_text import visible, visible_json, visible_line
 
+OPEN_LOGIN = "default:no-password"
+"""A login in the URL of a Redis without a password, which takes any. It is no secret."""
+
 _SECRET = re.compile(r"(^|_)(password|passwd|secret|token|api_key|authorization|cookie)$")
-_IN_TEXT = re.compile(r"(?<=://)[^/@\s]+(?=@)|(?<=token=)[^&\s\"']+|(?<=key=)[^&\s\"']+")
+_IN_TEXT = re.compile(
+    rf"(?<=://)(?!{OPEN_LOGIN}@)[^/@\s]+(?=@)"
+    r"|(?<=token=)[^&\s\"']+|(?<=key=)[^&\s\"']+"
+)
 _HIDDEN = "***"
 _CAPABILITY = re.compile(r"(?<![0-9a-f])([0-9a-f]{8})[0-9a-f]{24}(?![0-9a-f])")
 """The id of a recording, or of a link to one. Eight characters find a folder, and do not open a recording."""
@@ -83,7 +89,9 @@ def _chain(service: str, *, as_json: bool) -> list[Processor]:
 def _renderer(*, as_json: bool) -> Processor:
     if as_json:
         return structlog.processors.JSONRenderer(serializer=_dumps)
-    return structlog.dev.ConsoleRenderer(exception_formatter=_print_traceback)
+    return structlog.dev.ConsoleRenderer(
+        colors=sys.stderr.isatty(), exception_formatter=_print_traceback
+    )
 
 
 def _print_traceback(out: TextIO, error: ExcInfo) -> None:

@@ -5,6 +5,7 @@ import ctypes
 import gc
 import resource
 import signal
+import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -22,6 +23,25 @@ from antiphon.broker.settings import CONFIG_STATUS, InvalidSettings
 from antiphon.interrupts import INTERRUPTED
 
 T = TypeVar("T")
+
+_WRONG_ARGUMENTS = 2
+
+
+def refuse_arguments(module: str, command: str) -> None:
+    """Exit if the process has arguments: `--help` is explained, and any other one is an error.
+
+    `module` is what `python -m` runs, and `command` is the one of `antiphon` that has flags.
+    """
+    arguments = sys.argv[1:]
+    if not arguments:
+        return
+    how = "its settings are ANTIPHON_* variables and antiphon.toml (docs/configuration.md)"
+    text = f"`python -m {module}` takes no arguments: {how}, and `antiphon {command}` has flags"
+    if {"-h", "--help"}.isdisjoint(arguments):
+        sys.stderr.write(f"antiphon: {text}\n")
+        sys.exit(_WRONG_ARGUMENTS)
+    sys.stdout.write(f"{text}.\n")
+    sys.exit()
 
 
 def run_service(

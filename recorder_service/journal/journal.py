@@ -3,9 +3,10 @@
 A line names its stream and its entry's id, so an entry that was written twice counts once.
 """
 
+import dataclasses
 import errno
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,13 +43,16 @@ EntryT_co = TypeVar("EntryT_co", bound=StreamEntry, covariant=True)
 class SavedFile:
     """A sound, picture or video on disk, `size` bytes long. `samples`: the length of a sound.
 
-    `file` is None when the data could not be decoded; `unreadable` says why.
+    `file` is None when the data could not be decoded or the file was lost; `unreadable` says why.
     """
 
     file: str | None = None
     size: int = 0
     samples: int | None = None
     unreadable: str | None = None
+
+
+_LOST = SavedFile(unreadable="the file was deleted or changed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +71,22 @@ class SavedMedia:
     def files(self) -> Iterator[SavedFile]:
         yield from (self.audio,) if self.audio else ()
         yield from (*self.frames, *self.parts, *self.references.values())
+
+    def without(self, lost: Collection[str]) -> "SavedMedia":
+        """These files are unreadable; a voice reference is optional and left out."""
+
+        def kept(saved: SavedFile) -> SavedFile:
+            return _LOST if saved.file in lost else saved
+
+        return dataclasses.replace(
+            self,
+            audio=self.audio and kept(self.audio),
+            frames=tuple(kept(frame) for frame in self.frames),
+            parts=tuple(kept(part) for part in self.parts),
+            references={
+                name: saved for name, saved in self.references.items() if saved.file not in lost
+            },
+        )
 
 
 NO_MEDIA = SavedMedia()
@@ -146,11 +166,15 @@ class LeftOutEntry:
 JournalLine = JournalEntry[StreamEntry] | OutageEntry | LeftOutEntry
 
 
+LostFiles = Mapping[tuple[Side, StreamPosition], frozenset[str]]
+"""The files of each entry that are not on disk any more, or have another size."""
+
+
 @dataclass(frozen=True, slots=True)
 class JournalContents:
     """Each stream's entries, oldest first, each once.
 
-    `size`: bytes of the valid lines; `sizes`: those of each stream's entries.
+    `size`: bytes of the valid lines; `sizes`: those of each stream's entries. `lost`: of the entries.
     """
 
     inputs: JournalEntries
@@ -159,6 +183,7 @@ class JournalContents:
     size: int = 0
     left_out: Sequence[LeftOutEntry] = ()
     sizes: dict[Side, int] = field(default_factory=dict)
+    lost: LostFiles = field(default_factory=dict)
 
     def of(self, side: Side) -> JournalEntries:
         return self.inputs if side == "in" else self.outputs
@@ -188,29 +213,79 @@ def to_journal(
     return JournalEntry(side, position, replace(entry, **empty), media)
 
 
-def read_journal(path: Path) -> JournalContents:
-    """Read up to the first line that is torn or unreadable, or whose files are not whole on disk.
+HeldFrom = Mapping[Side, float]
+"""The number of the oldest entry that each stream still holds; infinite for an empty stream."""
 
-    The recorder reads everything after that from the streams again. A missing journal is empty.
+
+def read_journal(path: Path, held_from: HeldFrom | None = None) -> JournalContents:
+    """Read up to the first line that is torn or unreadable. A missing journal is empty.
+
+    With `held_from`, also stop at a line whose files are not whole on disk if the streams hold everything
+    from it on. The recorder reads all that from them again.
     """
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         data = b""
-    lines: list[JournalLine] = []
-    sizes: dict[Side, int] = {"in": 0, "out": 0}
-    size = 0
+    found: list[_ReadLine] = []
     with suppress(ValueError):
         for raw in data.splitlines(keepends=True):
             line = _json_of(raw)
-            item = None if line is None else _decode(line)
-            if item is None or not _has_files(path.parent, item):
+            if line is None:
                 break
-            lines.append(item)
-            size += len(raw)
-            if isinstance(item, JournalEntry):
-                sizes[item.side] += len(raw)
-    return _contents(lines, size, sizes)
+            item = _decode(line)
+            found.append(_ReadLine(item, len(raw), _lost_files(path.parent, item)))
+    if held_from is not None:
+        found = found[: _first_repairable(found, held_from)]
+    sizes: dict[Side, int] = {"in": 0, "out": 0}
+    lost: dict[tuple[Side, StreamPosition], frozenset[str]] = {}
+    for each in found:
+        if isinstance(each.item, JournalEntry):
+            sizes[each.item.side] += each.size
+            if each.lost:
+                lost[each.item.side, each.item.position] = each.lost
+    contents = _contents([each.item for each in found], sum(each.size for each in found), sizes)
+    return dataclasses.replace(contents, lost=lost)
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadLine:
+    """A line of `size` bytes, and those of its files that are not whole on disk."""
+
+    item: JournalLine
+    size: int
+    lost: frozenset[str]
+
+
+def _first_repairable(lines: Sequence[_ReadLine], held_from: HeldFrom) -> int:
+    """The first line with lost files from which on the streams hold everything; the end if there is none."""
+    first = len(lines)
+    for number in range(len(lines) - 1, -1, -1):
+        if not _is_held(lines[number].item, held_from):
+            break
+        if lines[number].lost:
+            first = number
+    return first
+
+
+def _is_held(line: JournalLine, held_from: HeldFrom) -> bool:
+    if isinstance(line, OutageEntry):
+        return True
+    n = line.first if isinstance(line, LeftOutEntry) else line.position.n
+    return n >= held_from[line.side]
+
+
+def without_lost_files(contents: JournalContents) -> JournalContents:
+    """The same entries, with no file that is lost: it counts as unreadable."""
+    if not contents.lost:
+        return contents
+
+    def without(item: JournalEntry[StreamEntry]) -> JournalEntry[StreamEntry]:
+        lost = contents.lost.get((item.side, item.position), frozenset())
+        return dataclasses.replace(item, media=item.media.without(lost)) if lost else item
+
+    inputs, outputs = ([without(item) for item in contents.of(side)] for side in SIDES)
+    return dataclasses.replace(contents, inputs=inputs, outputs=outputs)
 
 
 def read_finished_journal(path: Path) -> JournalContents:
@@ -271,17 +346,19 @@ def _left_out(line: dict[str, Any]) -> LeftOutEntry:
     return LeftOutEntry(line["side"], line["first"], last, line["why"])
 
 
-def _has_files(folder: Path, line: JournalLine) -> bool:
+def _lost_files(folder: Path, line: JournalLine) -> frozenset[str]:
+    """The files of a line that are not on disk with their size."""
     if not isinstance(line, JournalEntry):
-        return True
+        return frozenset()
+    files = ((saved.file, saved.size) for saved in line.media.files() if saved.file is not None)
+    return frozenset(name for name, size in files if _size_of(folder / name) != size)
+
+
+def _size_of(file: Path) -> int | None:
     try:
-        return all(
-            (folder / saved.file).stat().st_size == saved.size
-            for saved in line.media.files()
-            if saved.file is not None
-        )
+        return file.stat().st_size
     except FileNotFoundError:
-        return False
+        return None
 
 
 class Journal:

@@ -1,8 +1,11 @@
 """Records one session: follows its two streams while it runs, then finishes the recording."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -17,7 +20,7 @@ from antiphon.broker.service.process import first_of
 from antiphon.recorder_service.attempts import Attempts, TooManyAttempts
 from antiphon.recorder_service.disk_writer import DiskWriter
 from antiphon.recorder_service.folder import RecordingFolder, set_aside
-from antiphon.recorder_service.journal.journal import SIDES, OutageStart, Side
+from antiphon.recorder_service.journal.journal import SIDES, HeldFrom, OutageStart, Side
 from antiphon.recorder_service.journal.state import RecordingJob, SessionEnding
 from antiphon.recorder_service.metrics import RecorderMetrics
 from antiphon.recorder_service.replay.merge import MergeQueue
@@ -168,8 +171,9 @@ class SessionRecorder:
 
     async def _record(self) -> None:
         path = self._root / self.job.recording
+        held_from = await self._held_from(path / TIMELINE_FILE)
         async with self._shared.attempts.attempt(path, clears_failures=False):
-            self._folder = folder = await self._open()
+            self._folder = folder = await self._open(held_from)
         try:
             if not folder.complete:
                 await first_of(*(self._follow(folder, side) for side in SIDES), self._settled())
@@ -205,10 +209,22 @@ class SessionRecorder:
             if isinstance(entry, _LAST_ENTRIES):
                 self._last_saved.set()
 
-    async def _open(self) -> RecordingFolder:
+    async def _held_from(self, journal: Path) -> dict[Side, float]:
+        """What the streams hold. A recording without a journal does not depend on it."""
+        held_from: dict[Side, float] = dict.fromkeys(SIDES, math.inf)
+        if await asyncio.to_thread(journal.exists):
+            for side in SIDES:
+                past = self._broker.streams.history(self._keys[side], self.job.ticket)
+                async with aclosing(past):
+                    async for position, _ in past:
+                        held_from[side] = position.n
+                        break
+        return held_from
+
+    async def _open(self, held_from: HeldFrom) -> RecordingFolder:
         args = (self._root, self.job, self._worker, self._retry.outages)
         calls = (self._broker.clock.now_ms, self._shared.reserve.check)
-        opening = asyncio.create_task(asyncio.to_thread(RecordingFolder, *args, *calls))
+        opening = asyncio.create_task(asyncio.to_thread(RecordingFolder, *args, *calls, held_from))
         try:
             return await asyncio.shield(opening)
         except asyncio.CancelledError:  # a thread cannot be cancelled: close what it opens

@@ -91,18 +91,21 @@ async def reconnect_time_left_s(broker: Broker, job: RecordingJob, grace_s: floa
 def unfinished_recordings(root: Path, quiet_s: float) -> list[RecordingJob]:
     """Recordings below `root` without a final meta or replay whose journal is at least `quiet_s` old.
 
-    Blocks on the disk; folders may vanish during the call.
+    A copy with another name and a link are no recordings. Blocks on the disk; folders may vanish during
+    the call.
     """
     oldest = time.time() - quiet_s
     found: list[RecordingJob] = []
     for journal in root.glob(f"*/{TIMELINE_FILE}"):
+        if journal.parent.is_symlink():
+            continue
         try:
             quiet = journal.stat().st_mtime < oldest
             meta = read_meta(journal.parent) if quiet else None
         except OSError as error:
             log.warning("recording_not_readable", folder=journal.parent.name, error=str(error))
             continue
-        if meta is not None and meta.is_busy:
+        if meta is not None and meta.is_busy and meta.recording_id == journal.parent.name:
             found.append(RecordingJob.from_meta(meta))
     return found
 

@@ -25,6 +25,7 @@ KILL_SIGNAL = signal.SIGQUIT
 SERVICES = ("redis", "edge", "worker", "recorder", "cleanup")
 _LOGS = (*COLOURS, UP_LOG)
 _POLL_S = 0.2
+_WITHOUT_REDIS = {"engine": "waits for Redis, which loads its data", "sessions": "none"}
 
 
 def down(
@@ -52,7 +53,7 @@ def down(
 def status(as_json: AsJson = False, data_dir: DataDir = None) -> None:
     folder = _folder(data_dir)
     stack = running_stack(folder)
-    found = call_broker(_live_state, stack.redis_url)
+    found = call_broker(_live_state, stack.redis_url) if stack.redis_url else _WITHOUT_REDIS
     document = {
         "address": stack.http_url,
         "state": "ready" if stack.ready else "starting",

@@ -27,6 +27,7 @@ from antiphon.cli.stack.stack import (
     run_guarded,
 )
 from antiphon.cli.stack.stack_file import StackFile
+from antiphon.cli.stack.termination import interrupted_by_sigterm
 from antiphon.cli.stack.usage import ProcessUsage, processes_of, with_generator
 from antiphon.cli.terminal import Terminal
 from antiphon.client.errors import InvalidAudio
@@ -194,6 +195,7 @@ def _load_temporary_stack(load: Load, engine: str, plan: LoadPlan) -> LoadResult
             return await run_guarded(guard, load(stack.plan.edge_url, usage=usage))
 
     with (
+        interrupted_by_sigterm(),
         tempfile.TemporaryDirectory(prefix="antiphon-") as folder,
         LogFiles(Path(folder) / "logs") as logs,
         open_stack(stack_plan(Path(folder), engine, plan), logs.take) as stack,

@@ -201,7 +201,7 @@ def _size_gib(folder: Path) -> float:
 def examine_privacy(data_dir: Path) -> Finding:
     """Whether other users of this machine can read recordings, or the data of `antiphon up`."""
     about = "privacy of the data"
-    if not data_dir.is_dir() or is_private(data_dir):
+    if not (_can_be_seen(data_dir) and data_dir.is_dir()) or is_private(data_dir):
         return ok(about, f"{data_dir}")
     kept = (data_dir / "sessions", data_dir / "redis")
     open_ones = [str(path) for path in kept if path.is_dir() and not is_private(path)]

@@ -39,6 +39,7 @@ from antiphon.cli.stack.stack import (
     open_stack,
     run_guarded,
 )
+from antiphon.cli.stack.termination import interrupted_by_sigterm
 from antiphon.cli.terminal import Terminal, echo, echo_json
 from antiphon.client.errors import ClientError
 from antiphon.client.options import ClientOptions
@@ -199,6 +200,7 @@ def _with_own_stack(
             return await run_guarded(guard, _as_coroutine(measure(stack.plan.edge_url)))
 
     with (
+        interrupted_by_sigterm(),
         tempfile.TemporaryDirectory(prefix="antiphon-") as folder,
         LogFiles(Path(folder) / "logs") as logs,
         open_stack(stack_plan(Path(folder), flags, at_once), logs.take) as stack,

@@ -19,6 +19,7 @@ from antiphon.broker.settings import BrokerSettings
 from antiphon.cli.broker_access import broker_settings, call_broker, command_there
 from antiphon.cli.commands.admin import cancel
 from antiphon.cli.common import (
+    UNLIMITED_WIDTH,
     AsJson,
     RedisUrl,
     Row,
@@ -94,15 +95,20 @@ def _start(empty: str, service: str, redis_url: str | None, data_dir: Path | Non
 
 
 async def _watch(view: ViewRows, read_rows: ReadRows, broker: Broker, *, as_json: bool) -> None:
-    """Until interrupted: a screen that is redrawn and shows outages, or a line of JSON every second.
+    """Until interrupted: every second a line of JSON, or the rows, on a terminal as a screen that is redrawn.
 
-    The lines of JSON end with BrokerError if Redis does not answer.
+    The lines of JSON end with BrokerError if Redis does not answer; the rows show the outage.
     """
     if as_json:
         while True:
             echo_json(await read_rows(broker))
             await asyncio.sleep(PERIOD_S)
-    with Live(console=Terminal(), screen=Terminal().is_terminal, auto_refresh=False) as screen:
+    if not Terminal().is_terminal:
+        console = Terminal(width=UNLIMITED_WIDTH)
+        while True:
+            console.print(await _view(view, read_rows, broker))
+            await asyncio.sleep(PERIOD_S)
+    with Live(console=Terminal(), screen=True, auto_refresh=False) as screen:
         while True:
             screen.update(await _view(view, read_rows, broker), refresh=True)
             await asyncio.sleep(PERIOD_S)

@@ -7,6 +7,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -184,10 +185,8 @@ def export(
             _write(target, lambda path: source.download(name, path))
             echo(f"{target}: {target.stat().st_size / 1e6:.1f} MB")
             return
-        with tempfile.TemporaryDirectory() as folder, _writing(target):
-            archive = Path(folder) / "recording.zip"
-            source.download(name, archive)
-            count = _extract(archive, target)
+        with _writing(target):
+            count = _write_folder(target, partial(source.download, name))
     echo(f"{target}: {count} files")
 
 
@@ -263,6 +262,15 @@ def _writing(target: Path) -> Iterator[None]:
         yield
     except OSError as error:
         fail(f"cannot write {target}: {error.strerror}")
+
+
+def _write_folder(target: Path, write_zip: Callable[[Path], None]) -> int:
+    """The number of files. The ZIP is beside the folder, since temporary folders are often small."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".antiphon-", dir=target.parent) as folder:
+        archive = Path(folder) / "recording.zip"
+        write_zip(archive)
+        return _extract(archive, target)
 
 
 def _extract(archive: Path, folder: Path) -> int:

@@ -6,8 +6,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -107,7 +107,9 @@ def up(
     redis_port: Annotated[
         int,
         typer.Option(
-            help="Port for other programs of this machine, without a password; 0: Unix socket only."
+            help="Port for other programs of this machine, without a password; 0: Unix socket only.",
+            min=0,
+            max=65535,
         ),
     ] = 0,
     detach: Annotated[
@@ -236,10 +238,15 @@ def run_stack(plan: StackPlan, *, in_background: bool = False) -> int:
             logs.take(service, line)
             view.take(service, line)
 
+        file = StackFile(pid=os.getpid(), redis_url="", edge_url=plan.edge_url)
+        publish(file)
         with open_stack(plan, take) as stack:
-            file = StackFile(pid=os.getpid(), redis_url=stack.redis_url, edge_url=plan.edge_url)
+            file = replace(file, redis_url=stack.redis_url)
             publish(file)
-            return asyncio.run(_Run(stack, view, lambda: publish(replace(file, ready=True))).run())
+            run = _Run(stack, view, lambda: publish(replace(file, ready=True)))
+            status = asyncio.run(run.run())
+            view.close()
+            return status
 
 
 def _on_signals(handlers: Mapping[signal.Signals, Callable[[], None]]) -> None:
@@ -254,26 +261,47 @@ def _on_signals(handlers: Mapping[signal.Signals, Callable[[], None]]) -> None:
 
 
 class TerminalView:
-    """Shows everything on the terminal."""
+    """Shows everything on the terminal, which may be a file or a pipe."""
 
     def __init__(self) -> None:
         self._console = Terminal(soft_wrap=True)
 
     def take(self, service: str, line: str) -> None:
-        self._console.print(render(service, line))
+        with self._printing():
+            self._console.print(render(service, line))
 
     def say(self, text: str) -> None:
-        self._console.print(prefix(UP_LOG).append(text, style="bold"))
+        with self._printing():
+            self._console.print(prefix(UP_LOG).append(text, style="bold"))
 
     def stage(self, service: str, stage: str) -> None:
         """The log of the service is on the terminal already."""
 
     def failed(self, error: Exception) -> None:
-        self._console.print(prefix(UP_LOG).append(str(error), style="bold red"))
+        with self._printing():
+            self._console.print(prefix(UP_LOG).append(str(error), style="bold red"))
 
     def greet(self, stack: Stack, worker: WorkerRow) -> None:
-        print_table(status_table(stack, worker))
-        self._console.print(addresses(stack.plan))
+        with self._printing():
+            print_table(status_table(stack, worker))
+            self._console.print(addresses(stack.plan))
+
+    def close(self) -> None:
+        """Drop what a full disk has not taken: at exit it would be an error."""
+        try:
+            sys.stdout.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+    @contextmanager
+    def _printing(self) -> Iterator[None]:
+        """A full disk does not end the stack. A reader that has ended stops it, like a closed terminal."""
+        try:
+            yield
+        except SystemExit:  # of rich, which has replaced the pipe with /dev/null
+            signal.raise_signal(signal.SIGHUP)
+        except OSError:
+            self._console = Terminal(soft_wrap=True)  # the other one would print its lines again
 
 
 class BackgroundView(TerminalView):

@@ -180,6 +180,7 @@ class StackPlan:
         settings = {name: getattr(self, name) for name in self.__slots__ if name not in _OWN}
         settings |= {"redis_url": redis_url, "engine_options": json.dumps(self.engine_options)}
         settings["stop_grace_s"] = self.worker_grace_s
+        settings["log_format"] = "json"  # this process reads the lines, and shows them as text
         return {
             f"ANTIPHON_{name.upper()}": str(value)
             for name, value in settings.items()

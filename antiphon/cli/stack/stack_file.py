@@ -28,7 +28,10 @@ class StackRuns(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackFile:
-    """A running `antiphon up`: its process id and its addresses. `ready`: it accepts sessions."""
+    """A running `antiphon up`: its process id and its addresses. `ready`: it accepts sessions.
+
+    `redis_url` is empty while its own Redis starts and loads its data.
+    """
 
     pid: int
     redis_url: str

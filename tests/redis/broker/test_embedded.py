@@ -15,10 +15,12 @@ from redis.asyncio import Redis
 
 from antiphon.broker.client import open_broker
 from antiphon.broker.redis_server.embedded import EmbeddedRedis, EmbeddedRedisError
+from antiphon.broker.service.logs import hide_in_text
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.states import SessionKind
 from support.ports import free_port
 from support.processes import all_end
+from support.redis_server import each_server
 
 
 @pytest.fixture(autouse=True)
@@ -183,6 +185,28 @@ def test_a_path_too_long_for_a_socket_works(
         redis.start()
         assert redis.url == url
     assert not redis.socket_path.parent.exists()
+
+
+@pytest.mark.parametrize("server", each_server())
+@pytest.mark.parametrize("name", ["redis", "r\udce4dis"], ids=["plain", "not_utf8"])
+async def test_the_password_file_of_another_redis_does_not_concern_it(
+    server: Path, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in a folder whose name is not UTF-8."""
+    path = tmp_path / "path"
+    path.mkdir()
+    (path / "redis-server").symlink_to(server)
+    monkeypatch.setenv("PATH", str(path))
+    (tmp_path / "password").write_text("secret")
+    monkeypatch.setenv("ANTIPHON_REDIS_PASSWORD_FILE", str(tmp_path / "password"))
+    with EmbeddedRedis(tmp_path / name) as redis:
+        assert redis.server is not None
+        assert redis.server.path == path / "redis-server"
+        assert hide_in_text(f"Redis is at {redis.url}") == f"Redis is at {redis.url}"
+        settings = BrokerSettings(redis_url=redis.url)
+        assert settings.redis_password_file is not None
+        async with open_broker(settings) as broker:
+            await broker.queue.join("adx_1", SessionKind.AUDIO_DUPLEX, edge="e", recording="r")
 
 
 def test_a_port_is_opened_only_on_request(tmp_path: Path) -> None:

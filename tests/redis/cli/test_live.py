@@ -136,6 +136,21 @@ async def test_watching_shows_changes(
 
 
 @pytest.mark.usefixtures("_busy")
+@pytest.mark.parametrize("command", ["queue", "sessions", "workers", "edges"])
+async def test_a_file_gets_the_rows_every_second(
+    command: str, settings: BrokerSettings, tmp_path: Path
+) -> None:
+    watch = Watch(settings, tmp_path, command, "--watch")
+    listing = (await shown(settings, command)).splitlines()
+    for _ in range(2):
+        assert "every 1 s, Ctrl-C ends" in await watch.line()
+        assert (await watch.line()).split() == listing[0].split()
+        for row in listing[1:]:
+            assert (await watch.line()).split()[:2] == row.split()[:2]
+    assert await watch.interrupt() == 0
+
+
+@pytest.mark.usefixtures("_busy")
 async def test_events_are_listed_in_order_and_then_followed(
     settings: BrokerSettings, broker: Broker, tmp_path: Path
 ) -> None:

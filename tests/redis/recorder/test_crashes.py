@@ -309,3 +309,32 @@ async def test_cancelling_the_task_at_any_await_changes_no_byte(
     async with in_process(quickly):
         await until_finished(quickly.data_dir, talk)
     assert_undisturbed(quickly.data_dir, talk)
+
+
+@pytest.mark.parametrize("held", [True, False])
+async def test_a_file_that_is_lost_before_a_restart_costs_nothing_after_it(
+    broker: Broker, quickly: RecorderSettings, held: bool
+) -> None:
+    """Redis may still hold everything since, or only the last entries of a long session."""
+    talk = await LiveTalk.begin(broker)
+    async with process(quickly) as child:
+        for seed in range(8):
+            await talk.exchange(seed)
+        await until(lambda: journal_lines(quickly.data_dir, talk) == 18, "all is recorded")
+        child.kill()
+    folder = quickly.data_dir / "sessions" / talk.recording
+    (folder / "user_audio" / "001.wav").unlink()
+    if not held:
+        for key in (broker.keys.inbound(talk.sid), broker.keys.outbound(talk.sid)):
+            await broker._redis.call("XTRIM", key, "MAXLEN", 2)
+    with capture_logs() as logs:
+        async with in_process(quickly):
+            await talk.exchange(8)
+            await talk.end()
+            (meta,) = await until_finished(quickly.data_dir, talk)
+    assert (meta.state, meta.chunks, meta.missing) == (RecordingState.COMPLETE, 9, [])
+    lost = [line for line in logs if line["event"] == "recording_file_lost"]
+    assert len(lost) == (0 if held else 1)
+    assert (folder / "user_audio" / "001.wav").exists() is held
+    if held:
+        assert_undisturbed(quickly.data_dir, talk)

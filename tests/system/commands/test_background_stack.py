@@ -1,6 +1,7 @@
 """`antiphon up -d`, `status`, `logs` and `down`."""
 
 import asyncio
+import os
 import re
 import shlex
 import signal
@@ -17,8 +18,10 @@ import pytest
 from antiphon.cli.stack.stack_file import StackFile
 from support.document_commands import check_antiphon
 from support.fork_server import ForkedProcess, fork_server, run_antiphon
+from support.ports import free_port
 from support.processes import all_end, without_settings
 from support.raw_client import open_wire
+from support.redis_server import redis_binary
 from support.stack import until
 
 pytestmark = pytest.mark.extended
@@ -112,6 +115,39 @@ def test_a_stack_in_the_background_is_shown_and_stopped(folder: Path) -> None:
         assert "no `antiphon up` runs in data; `" in nothing.stderr
         assert "antiphon up -d` starts one" in nothing.stderr
     assert "edge_stopped" in antiphon(folder, "logs", "edge").stdout
+
+
+async def test_a_stack_whose_redis_loads_is_shown_and_stopped(folder: Path) -> None:
+    """A Redis with much data loads for half a minute; this one does not end loading."""
+    server = redis_binary()
+    (folder / "bin").mkdir()
+    slow = folder / "bin" / "redis-server"
+    slow.write_text(f'#!/bin/sh\n[ "$1" = --version ] && exec {server} "$@"\nexec sleep 60\n')
+    slow.chmod(0o755)
+    path = os.pathsep.join([str(slow.parent), environment()["PATH"]])
+    flags = ("--engine", "simulated", "--health-port", "0", "-p", str(free_port()))
+    up = fork_server().start(
+        *("antiphon.cli.main", "up", *flags),
+        folder=folder,
+        environment=environment() | {"PATH": path},
+        output=folder / "output",
+        imports=("antiphon.cli.commands.up",),
+    )
+    await until(lambda: StackFile.read(folder / "data") is not None, within_s=60)
+
+    shown = await asyncio.to_thread(antiphon, folder, "status")
+    assert shown.returncode == 0, shown
+    assert "state     starting\n" in shown.stdout
+    assert "engine    waits for Redis, which loads its data\n" in shown.stdout
+    second = await asyncio.to_thread(antiphon, folder, "up", *flags)
+    assert (second.returncode, "runs in this folder already" in second.stderr) == (1, True)
+    for words in (("queue",), ("queue", "--data-dir", "data"), ("events",)):
+        refused = await asyncio.to_thread(antiphon, folder, *words)
+        assert (refused.returncode, refused.stderr.count("\n")) == (1, 1), refused
+        assert "its Redis loads its data; try again soon" in refused.stderr
+    stopped = await asyncio.to_thread(antiphon, folder, "down")
+    assert (stopped.returncode, "everything has stopped" in stopped.stdout) == (0, True)
+    assert up.wait(60) == -signal.SIGTERM
 
 
 async def test_a_second_down_waits_too_and_only_down_now_ends_everything(folder: Path) -> None:

@@ -268,6 +268,38 @@ async def test_mistakes_name_the_remedy(tmp_path: Path, args: tuple[str, ...], r
     assert len(failed.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("export",),
+        ("export", "-o", "copy"),
+        ("export", "-o", "new/copy"),
+        ("replay", "-o", "r.wav"),
+    ],
+)
+async def test_a_file_that_cannot_be_read_is_named(
+    tmp_path: Path, sessions: Path, old: str, args: tuple[str, ...]
+) -> None:
+    name = "merged_replay.wav" if args[0] == "replay" else "user_audio/000.wav"
+    file = sessions / old / name
+    content = file.read_bytes()
+    file.unlink()
+    file.symlink_to(file.name)
+    action, *flags = args
+    failed = await antiphon(action, "adx_7", *flags, folder=tmp_path)
+    assert failed.returncode == 1
+    if action == "export":
+        reason = "cannot be read: Too many levels of symbolic links"
+        assert failed.stderr == f"antiphon: data/sessions/{old}/{name} {reason}\n"
+    if flags:
+        assert not (tmp_path / flags[-1]).exists()
+    file.unlink()
+    file.write_bytes(content)
+    done = await antiphon(action, "adx_7", *flags, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in tmp_path.glob(".*")) == []
+
+
 @pytest.mark.parametrize("action", [("list",), ("show", "adx_7"), ("export", "adx_7")])
 async def test_a_folder_and_an_edge_are_not_both_asked(
     tmp_path: Path, old: str, action: tuple[str, ...]

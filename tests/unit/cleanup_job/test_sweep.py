@@ -29,6 +29,7 @@ from antiphon.cleanup_job.sweep import (
     sweep_lock,
     trashed_folders,
 )
+from antiphon.shared_schemas.ids import is_recording_id
 from antiphon.shared_schemas.recording import (
     USED_FILE,
     Meta,
@@ -55,6 +56,16 @@ def data(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def recording_id(name: str) -> str:
+    """The id of the recording that a test calls by this name."""
+    return name.encode().hex().ljust(32, "0")
+
+
+def name_of(folder: str) -> str:
+    """The name of a recording in its test; that of any other folder is unchanged."""
+    return bytes.fromhex(folder).decode().rstrip("\0") if is_recording_id(folder) else folder
+
+
 def make(
     data: Path,
     name: str,
@@ -66,12 +77,12 @@ def make(
     replay: ReplayState | None = None,
 ) -> Path:
     """A session directory of about `size` bytes whose files are `unused_days` old."""
-    folder = data / "sessions" / name
+    folder = data / "sessions" / recording_id(name)
     (folder / "user_audio").mkdir(parents=True)
     (folder / "user_audio" / "000.wav").write_bytes(b"x" * size)
     meta = Meta(
         session_id="adx_1",
-        recording_id=name,
+        recording_id=folder.name,
         ticket=1,
         app_type=SessionKind.AUDIO_DUPLEX,
         state=state,
@@ -88,7 +99,7 @@ def make(
 
 
 def left(data: Path) -> list[str]:
-    return sorted(p.name for p in (data / "sessions").iterdir() if p.name != TRASH)
+    return sorted(name_of(p.name) for p in (data / "sessions").iterdir() if p.name != TRASH)
 
 
 def settings(data: Path, **more: float) -> CleanupSettings:
@@ -100,7 +111,7 @@ def swept(settings: CleanupSettings) -> SweepReport:
 
 
 def removed(report: SweepReport) -> list[tuple[str, Rule]]:
-    return [(removal.session, removal.rule) for removal in report.removed]
+    return [(name_of(removal.session), removal.rule) for removal in report.removed]
 
 
 def test_old_recordings_are_deleted_and_the_report_has_the_reason(data: Path) -> None:
@@ -128,7 +139,7 @@ def test_above_the_limit_the_least_recently_used_are_deleted(data: Path) -> None
 def test_reading_counts_as_use(data: Path) -> None:
     make(data, "a", unused_days=3, size=100_000)
     make(data, "b", unused_days=5, size=100_000)
-    (data / "sessions" / "b" / USED_FILE).touch()
+    (data / "sessions" / recording_id("b") / USED_FILE).touch()
     assert removed(swept(settings(data, max_storage_gb=150_000 / GIB))) == [("a", Rule.SIZE)]
 
 
@@ -161,7 +172,7 @@ def test_a_recording_that_is_being_merged_is_kept(data: Path, replay: ReplayStat
 def test_a_running_session_is_kept_even_if_it_is_silent(data: Path) -> None:
     for name in ("silent", "other"):
         make(data, name, age_days=40, unused_days=3, state=RecordingState.RECORDING)
-    report = sweep(settings(data, max_storage_gb=0), threading.Event(), {"silent"})
+    report = sweep(settings(data, max_storage_gb=0), threading.Event(), {recording_id("silent")})
     assert left(data) == ["silent"]
     assert (report.live, removed(report)) == (1, [("other", Rule.AGE)])
 
@@ -212,6 +223,19 @@ def test_other_files_in_the_folder_are_kept(data: Path) -> None:
     assert report.scanned == 0
     assert left(data) == ["link", "note.txt"]
     assert (elsewhere / "meta.json").exists()
+
+
+@pytest.mark.parametrize("name", ["keep", "lost+found", "notes of 2025", "{recording}.bak"])
+def test_a_folder_that_is_no_recording_is_kept(data: Path, name: str) -> None:
+    """It may hold recordings that the operator protects from the rules."""
+    recording = make(data, "old", age_days=400)
+    folder = data / "sessions" / name.format(recording=recording.name)
+    folder.mkdir()
+    recording.rename(folder / recording.name)
+    os.utime(folder, (0, 0))
+    report = swept(settings(data, max_storage_gb=0))
+    assert (report.scanned, left(data)) == (0, [folder.name])
+    assert (folder / recording.name / "meta.json").exists()
 
 
 def test_a_link_inside_a_session_is_not_followed(data: Path) -> None:
@@ -349,7 +373,7 @@ def test_a_failed_deletion_does_not_stop_the_others(data: Path) -> None:
     make(data, "b", age_days=32)
     (data / "sessions" / TRASH).write_bytes(b"")  # a file where the trash must be
     report = swept(settings(data))
-    assert [failure.session for failure in report.failed] == [TRASH, "a", "b"]
+    assert [name_of(failure.session) for failure in report.failed] == [TRASH, "a", "b"]
     assert report.removed == []
     assert report.remaining == 2
 

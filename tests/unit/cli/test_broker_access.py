@@ -1,7 +1,10 @@
 """`stack.json` of a running stack."""
 
+import errno
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -66,3 +69,26 @@ def test_commands_use_the_edge_of_the_stack_in_this_folder(
         publish(StackFile(pid=os.getpid(), redis_url="redis://r", edge_url="ws://127.0.0.1:9"))
         assert default_edge_url() == "ws://127.0.0.1:9"
     assert default_edge_url() == DEFAULT_URL
+
+
+def test_a_closed_folder_of_a_recording_is_not_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that a recorder deletes during the call is."""
+    (tmp_path / "meta.json").write_text("{}")
+    (tmp_path / "user_audio").mkdir()
+    walk = os.walk
+    for code, expected in ((errno.EACCES, None), (errno.ENOENT, ["meta.json"])):
+
+        def walk_with_error(
+            folder: Path, onerror: Callable[[OSError], None], code: int = code
+        ) -> Iterator[Any]:
+            onerror(OSError(code, os.strerror(code), str(folder / "user_audio")))
+            yield from walk(folder)
+
+        monkeypatch.setattr(os, "walk", walk_with_error)
+        if expected is None:
+            with pytest.raises(CannotLoad, match="user_audio cannot be read: Permission denied"):
+                LocalRecordings(None).files(str(tmp_path))
+        else:
+            assert list(LocalRecordings(None).files(str(tmp_path))) == expected

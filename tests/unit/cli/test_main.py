@@ -172,6 +172,8 @@ def test_help_and_command_have_the_same_description(name: str) -> None:
         (("evaluate", "--only", "pause", "-u", "ws://127.0.0.1:1"), 1, "127.0.0.1:1"),
         (("worker", "--slots", "0"), 78, "--slots: must be at least 1"),
         (("queue", "--redis-url", "redis://127.0.0.1:1/0"), 1, "Redis does not answer"),
+        (("up", "--redis-port", "65536"), 2, "--redis-port"),
+        (("up", "--redis-port", "-1"), 2, "--redis-port"),
     ],
 )
 def test_mistakes_are_reported_without_a_traceback(

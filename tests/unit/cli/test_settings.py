@@ -117,6 +117,18 @@ def test_a_bad_value_names_its_variable(
     assert str(refused.value) == words
 
 
+@pytest.mark.parametrize(
+    "name", ["LEASE_S", "RECOVERY_TIMEOUT_S", "RESUME_GRACE_S", "BROKER_PATIENCE_S"]
+)
+@pytest.mark.parametrize("value", ["inf", "nan", "1e300"])
+def test_a_time_that_redis_cannot_hold_is_refused(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"ANTIPHON_{name}", value)
+    with pytest.raises(InvalidSettings, match=f"ANTIPHON_{name}: must be (at most|more than)"):
+        BrokerSettings()
+
+
 def test_a_bad_value_names_the_file_or_the_flag() -> None:
     Path("antiphon.toml").write_text("lease_s = -1")
     with pytest.raises(InvalidSettings) as refused:

@@ -2,6 +2,7 @@
 
 import ast
 import io
+import json
 import re
 from pathlib import Path
 
@@ -176,3 +177,11 @@ def test_wrong_words_of_a_command_line_show_no_controls(words: list[str], tmp_pa
     assert shown.returncode not in (0, None)
     assert "52;c;aGk" in shown.stderr
     assert not CONTROLS.search(shown.stdout + shown.stderr)
+
+
+def test_json_may_have_the_name_of_a_folder_that_is_not_utf8(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for indent in (False, True):
+        echo_json({"data": "/home/d\udce4"}, indent=indent)
+        assert json.loads(capsys.readouterr().out) == {"data": "/home/d\udce4"}

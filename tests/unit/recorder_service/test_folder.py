@@ -10,6 +10,7 @@ import psutil
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from antiphon.recorder_service import media
 from antiphon.recorder_service.atomic_files import write_atomic
@@ -18,6 +19,7 @@ from antiphon.recorder_service.journal.journal import (
     NO_MEDIA,
     Journal,
     OutageStart,
+    Side,
     read_journal,
     to_journal,
 )
@@ -204,6 +206,82 @@ def test_no_descriptor_is_left_after_each_try_on_a_full_disk(
         with pytest.raises(OSError, match="No space left"):
             RecordingFolder(tmp_path, JOB)
     assert psutil.Process().num_fds() == before
+
+
+UNITS = 10
+
+
+@pytest.mark.parametrize("held", [{"in": 1, "out": 1}, {"in": 9, "out": 9}, {"in": 99, "out": 99}])
+@pytest.mark.parametrize("damaged", ["deleted", "cut"])
+@pytest.mark.parametrize("resumed", [False, True])
+def test_a_lost_file_costs_its_sound_and_nothing_after_it(
+    resumed: bool, damaged: str, held: dict[Side, float], tmp_path: Path
+) -> None:
+    """A recorder that opens the folder again restores it if the streams hold all entries since."""
+    entries = script(UNITS)
+    expected = record_undisturbed(tmp_path / "quiet", JOB, entries, ENDING)
+    folder = RecordingFolder(tmp_path, JOB)
+    feed(folder, entries)
+    lost = "user_audio/003.wav"
+    (folder.path / lost).unlink()
+    if damaged == "cut":
+        (folder.path / lost).write_bytes(b"RIFF")
+    if resumed:
+        folder.close()
+        folder = RecordingFolder(tmp_path, JOB, held_from=held)
+        still_held = [item for item in entries if item[1].n >= held[item[0]]]
+        feed(folder, still_held)
+    with capture_logs() as logs:
+        assert folder.finish(ENDING) is RecordingState.COMPLETE
+    merge(folder.path, keep_going)
+    if resumed and held["in"] == 1:
+        assert_same(tree(folder.path), expected)
+        return
+    (line,) = logs
+    assert line["event"] == "recording_file_lost"
+    assert (line["log_level"], line["files"], line["first"]) == ("error", 1, lost)
+    recorded = orjson.loads((folder.path / "recording.json").read_bytes())
+    assert len(recorded["chunks"]) == UNITS
+    chunk = recorded["chunks"][3]
+    assert chunk["unreadable"] == "the file was deleted or changed"
+    assert "user_audio" not in chunk
+    assert not recorded.get("missing")
+    kept = {name: content for name, content in expected.items() if name.endswith((".wav", ".jpg"))}
+    for name, content in kept.items():
+        if name not in (lost, "merged_replay.wav"):
+            assert (folder.path / name).read_bytes() == content
+
+
+@pytest.mark.parametrize(("job", "entries"), CASES)
+def test_a_recording_without_its_media_still_has_its_words(
+    job: RecordingJob, entries: Script, tmp_path: Path
+) -> None:
+    folder = RecordingFolder(tmp_path, job)
+    feed(folder, entries)
+    for path in [*folder.path.glob("*/*.*"), *folder.path.glob("*.wav")]:
+        path.unlink()
+    assert folder.finish(ENDING) is RecordingState.COMPLETE
+    merge(folder.path, keep_going)
+    meta = read_meta(folder.path)
+    assert meta is not None
+    assert not meta.is_busy
+    recorded = (folder.path / "recording.json").read_text()
+    assert "the file was deleted or changed" in recorded
+
+
+def test_a_journal_that_lost_lines_is_not_trusted(tmp_path: Path) -> None:
+    """The recorder reads the streams again."""
+    entries = script(6)
+    expected = record_undisturbed(tmp_path / "quiet", JOB, entries, ENDING)
+    folder = RecordingFolder(tmp_path, JOB)
+    feed(folder, entries)
+    journal = folder.path / "timeline.jsonl"
+    os.truncate(journal, journal.stat().st_size // 2)
+    with pytest.raises(OSError, match="has lost lines"):
+        folder.finish(ENDING)
+    folder.close()
+    assert journal.exists()
+    assert_same(finish(tmp_path, entries), expected)
 
 
 def test_a_session_without_entries_leaves_nothing(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from antiphon.recorder_service.journal.journal import (
     read_finished_journal,
     read_journal,
     to_journal,
+    without_lost_files,
 )
 from antiphon.shared_schemas.entries import StopIn, StreamPosition, VadOut
 from antiphon.shared_schemas.unit_result import user_transcript
@@ -81,7 +82,14 @@ def test_media_and_outages_are_read_back(tmp_path: Path) -> None:
     assert contents.size == (tmp_path / "timeline.jsonl").stat().st_size
 
     (tmp_path / "a.wav").write_bytes(b"123")
-    assert read_journal(tmp_path / "timeline.jsonl").size == 0
+    contents = read_journal(tmp_path / "timeline.jsonl")
+    assert (contents.inputs, contents.lost) == ([item], {("in", item.position): {"a.wav"}})
+    gone = SavedFile(unreadable="the file was deleted or changed")
+    assert without_lost_files(contents).inputs[0].media == SavedMedia(
+        audio=gone, frames=(gone,), parts=media.parts, chunk_index=4
+    )
+    assert read_journal(tmp_path / "timeline.jsonl", {"in": 2, "out": 9}).size == 0
+    assert read_journal(tmp_path / "timeline.jsonl", {"in": 3, "out": 0}).inputs == [item]
     assert read_finished_journal(tmp_path / "timeline.jsonl").inputs == [item]
 
 

@@ -3,10 +3,13 @@
 import asyncio
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from antiphon.broker.service.process import first_of
+from support.fork_server import run_main
+from support.processes import without_settings
 
 PROGRAM = """
 import gc, weakref
@@ -59,3 +62,28 @@ async def test_the_first_to_end_ends_the_others() -> None:
         await first_of(fail(), endless)
     assert endless.cancelled()
     await first_of(over.wait(), asyncio.Event().wait())
+
+
+SERVICES = {
+    "edge": "edge",
+    "inference_worker": "worker",
+    "recorder_service": "recorder",
+    "cleanup_job": "cleanup",
+}
+
+
+@pytest.mark.parametrize("module", SERVICES)
+@pytest.mark.parametrize("arguments", [("--help",), ("--dry-run",), ("--once", "extra"), ("",)])
+def test_a_module_starts_no_service_with_arguments(
+    module: str, arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    """A cleanup that ignores `--dry-run` deletes."""
+    asked = run_main(
+        f"antiphon.{module}.__main__", *arguments, folder=tmp_path, environment=without_settings()
+    )
+    shown = asked.stdout if "--help" in arguments else asked.stderr
+    assert asked.returncode == (0 if "--help" in arguments else 2)
+    assert f"`python -m antiphon.{module}` takes no arguments" in shown
+    assert f"`antiphon {SERVICES[module]}` has flags" in shown
+    assert "docs/configuration.md" in shown
+    assert list(tmp_path.iterdir()) == []

@@ -78,6 +78,22 @@ def test_the_folder_of_another_user(
         assert words in findings[about]["found"]
 
 
+def test_a_folder_inside_one_of_another_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As /root/data is for another user: all checks run."""
+    monkeypatch.chdir(tmp_path)
+    with suppress(typer.Exit):
+        doctor(engine="simulated", as_json=True)
+    before = {one["about"] for one in orjson.loads(capsys.readouterr().out)}
+    with folder_of_another_user(Path("closed")), pytest.raises(typer.Exit):
+        doctor(engine="simulated", data_dir=Path("closed/data"), as_json=True)
+    findings = {one["about"]: one for one in orjson.loads(capsys.readouterr().out)}
+    assert before - findings.keys() <= {"redis version"}
+    assert "engine" in " ".join(findings)
+    assert findings["recordings"]["verdict"] == FindingStatus.FAILURE
+
+
 def test_a_file_at_the_path_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("")
     with pytest.raises(NotADirectoryError):

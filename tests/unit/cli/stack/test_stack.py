@@ -52,12 +52,16 @@ def test_the_stacks_of_evaluate_and_demo_have_a_redis_of_their_own(
     assert demo._plan(tmp_path, tmp_path).redis_url is None
 
 
-def test_services_receive_the_chosen_settings_only(tmp_path: Path) -> None:
+def test_services_receive_the_chosen_settings_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTIPHON_LOG_FORMAT", "console")
     plan = StackPlan(data_dir=tmp_path, host="127.0.0.1", port=8006)
     env = plan.env("redis://r")
     assert env["ANTIPHON_REDIS_URL"] == "redis://r"
     assert env["ANTIPHON_PORT"] == "8006"
     assert "ANTIPHON_SLOTS" not in env
+    assert env["ANTIPHON_LOG_FORMAT"] == "json", "`antiphon up` reads the reason of a failed start"
 
 
 @pytest.mark.parametrize(
