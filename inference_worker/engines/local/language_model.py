@@ -184,14 +184,17 @@ class LanguageModel(ABC):
 
     knows_tools = True
     """The model reads the tools of a request."""
-    refuses_rules = False
-    """The model's server takes no tools, although some model behind it may."""
     sees = False
     """The model takes `image_url` parts."""
     resumes_text = True
     """If the last message is the assistant's, the reply continues it exactly."""
     trouble = ""
     """Why the model does not answer now, for operators; empty if it does."""
+
+    @property
+    def refuses_rules(self) -> bool:
+        """The model's server takes no tools, although some model behind it may."""
+        return False
 
     @abstractmethod
     def stream(

@@ -1,7 +1,6 @@
 """A language model behind OpenAI's chat completions: Ollama, llama-server, vLLM, LM Studio, hosted ones."""
 
 import math
-import re
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -32,14 +31,12 @@ from antiphon.inference_worker.engines.local.remote.generation import (
 )
 from antiphon.inference_worker.engines.local.remote.request import (
     LlmRequest,
-    is_about_length_of_answer,
-    is_about_roles,
     latest,
     refusal_in,
     tail_of,
-    without_system,
 )
 from antiphon.inference_worker.engines.local.remote.sse import ThoughtHabit
+from antiphon.inference_worker.engines.local.remote.terms import THOUGHT_TOKENS, ServerTerms
 from antiphon.inference_worker.engines.local.rules.tools import RULE_TOOLS
 from antiphon.inference_worker.engines.types import EngineError, UnsupportedContent
 from antiphon.shared_schemas.config import DuplexConfig, GenerationConfig
@@ -52,11 +49,6 @@ _WARM_UP_S = 300.0
 
 _WARM_UP_TOKENS = 300
 """A model whose answers begin with thoughts shows where they end."""
-
-_THOUGHT_TOKENS = 2000
-"""For thoughts that cannot be turned off, besides those of the answer."""
-
-_THOUGHT_ROOM = "room for thoughts"
 
 _PICTURE = pybase64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAEAAAABACAIAAAAlC+aJAAAAIklEQVR42u3BAQ0AAADCoPdPbQ8HFAAAAAAAAAAAAAAA8G4wQAAB"
@@ -75,20 +67,6 @@ _UNUSED_S = 60.0
 
 _OF_CLIENTS = (400, 413, 415, 422, 500, 501)
 """Of answers to tools or pictures that the model does not take."""
-
-_ROLES = "roles"
-"""Among the fields that a server refuses: a system message, and two messages of one role in a row."""
-
-_OPTIONAL = ("reasoning_effort", "stream_options", "temperature", "top_p")
-"""Fields that a server may refuse. The request is then sent again without, as without the rules."""
-
-_SLIP = re.compile(
-    r"pars(?:e|ing)\b"  # Ollama, llama.cpp
-    r"|tool_use_failed"  # Groq
-    r"|malformed",
-    re.IGNORECASE,
-)
-"""Of a server that takes tools, but not the call that the model has just written."""
 
 _GO_ON = "Your answer was interrupted here. Continue after its last word, and repeat nothing of it."
 
@@ -120,10 +98,8 @@ class RemoteLanguageModel(LanguageModel):
         self._offers_rules = offers_rules
         self._model = model
         self._timeout_s = timeout_s
-        self._refused: set[str] = set()
+        self._terms = ServerTerms()
         self._habit = ThoughtHabit()
-        self._room = math.inf
-        """Estimated tokens of the longest messages that spoken sessions send."""
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._is_away = False
@@ -146,6 +122,10 @@ class RemoteLanguageModel(LanguageModel):
             read_key=options.read_key,
             offers_rules=options.offers_rules,
         )
+
+    @property
+    def refuses_rules(self) -> bool:
+        return self._terms.refuses_rules
 
     def stream(
         self,
@@ -232,7 +212,9 @@ class RemoteLanguageModel(LanguageModel):
             begun_at, is_empty = generation.wait()
             if not (is_empty and self._habit.thinks):
                 return begun_at - begun
-        text = f"the model gives only thoughts in {_THOUGHT_TOKENS} tokens; turn them off on the server"
+        text = (
+            f"the model gives only thoughts in {THOUGHT_TOKENS} tokens; turn them off on the server"
+        )
         raise ModelAway(faults.NO_ANSWER, text)
 
     def close(self) -> None:
@@ -309,7 +291,7 @@ class RemoteLanguageModel(LanguageModel):
         if continues:
             messages, tail = [*messages, {"role": "user", "content": _GO_ON}], tail + 1
         is_spoken = isinstance(config, DuplexConfig)
-        messages = latest(messages, self._room, tail) if is_spoken else list(messages)
+        messages = latest(messages, self._terms.room, tail) if is_spoken else list(messages)
         body: dict[str, Any] = {
             "model": self._model,
             "messages": messages,
@@ -321,7 +303,7 @@ class RemoteLanguageModel(LanguageModel):
         }
         if thinks := self._habit.thinks:
             body["reasoning_effort"] = "none"
-            body["max_tokens"] += _THOUGHT_TOKENS
+            body["max_tokens"] += THOUGHT_TOKENS
         if tools:
             body["tools"] = list(tools)
         if must_call:
@@ -382,63 +364,23 @@ class RemoteLanguageModel(LanguageModel):
     def _ask(self, exchange: Exchange, request: LlmRequest) -> HTTPResponse:
         """The answer with status 200. Raises EngineError, OSError, HTTPException."""
         while True:
-            sent = self._accepted(request.body)
+            sent = self._terms.accepted(request.body)
             response = exchange.ask("POST", "chat/completions", sent)
             said = refusal_in(response)
             if not said and response.status == 200:
-                self._limit(request.room)
+                self._terms.limit(request.room)
                 return response
             if response.status == 429 and not request.waited:
                 request.waited = True
                 if (pause_s := _pause(response)) <= _LONGEST_PAUSE_S:
                     exchange.ended.wait(pause_s)
                     continue
-            if self._corrects(request, sent, response.status, said):
+            if self._terms.learn(request, sent, response.status, said):
                 continue
-            self._refused -= request.tried  # they were not the reason
+            self._terms.forget(request)
             if response.status == 200:
                 return response
             raise self._refusal(exchange, response.status, said, request)
-
-    def _corrects(
-        self, request: LlmRequest, sent: dict[str, Any], status: int, said: bytes
-    ) -> bool:
-        """Whether the server may take the request as it, or `_refused`, is changed now.
-
-        A status of 200 is that of a stream that begins with an error.
-        """
-        text = said.decode(errors="replace")
-        refuses = status in (400, 422)
-        if faults.is_context_full(400 if status == 200 else status, said):
-            has_room = {"reasoning_effort", "max_tokens"} <= request.body.keys()
-            if has_room and _THOUGHT_ROOM not in request.tried:
-                request.tried.add(_THOUGHT_ROOM)
-                request.body["max_tokens"] -= _THOUGHT_TOKENS
-                return True
-            return request.make_room()
-        if refuses and "max_tokens" in request.body and is_about_length_of_answer(text):
-            del request.body["max_tokens"]
-            return True
-        name: str | None = None
-        if status in (200, 400, 422, 500) and is_about_roles(text) and _ROLES not in self._refused:
-            name = _ROLES
-        elif _refuses_rules(status, said, sent):
-            self.refuses_rules = not _SLIP.search(text)
-            del request.body["tools"]
-            return True
-        elif refuses:
-            name = _refused_field(text, sent)
-        if name is not None:
-            request.tried.add(name)
-            self._refused.add(name)
-        return name is not None
-
-    def _limit(self, room: float) -> None:
-        """Spoken sessions send at most so many estimated tokens of messages from now on."""
-        with self._lock:
-            is_less, self._room = room < self._room, min(room, self._room)
-        if is_less:
-            _log.warning("language_model_context_is_small", message_tokens=round(room))
 
     def _refusal(
         self, exchange: Exchange, status: int, said: bytes, request: LlmRequest
@@ -468,33 +410,6 @@ class RemoteLanguageModel(LanguageModel):
         except (ValueError, KeyError, TypeError) as error:
             text = f"{self._address.place} has no list of models in the form of OpenAI's API"
             raise faults.away(text) from error
-
-    def _accepted(self, body: dict[str, Any]) -> dict[str, Any]:
-        """`body` without what the server has refused before."""
-        sent = {name: value for name, value in body.items() if name not in self._refused}
-        if "max_tokens" in self._refused and "max_tokens" in body:
-            sent["max_completion_tokens"] = body["max_tokens"]
-        if _ROLES in self._refused:
-            sent["messages"] = without_system(body["messages"])
-        return sent
-
-
-def _refused_field(text: str, sent: dict[str, Any]) -> str | None:
-    """The field without which a refused request is sent again.
-
-    OpenAI's newer models take `max_completion_tokens` in place of `max_tokens`, and no temperature.
-    A refusal that names no field can be about the newer ones, and of thoughts about `reasoning_effort`.
-    """
-    named = (name for name in ("max_tokens", *_OPTIONAL) if name in sent and name in text)
-    newer = (name for name in ("reasoning_effort", "stream_options") if name in sent)
-    return next(named, None) or next(newer, None)
-
-
-def _refuses_rules(status: int, said: bytes, sent: dict[str, Any]) -> bool:
-    """Whether the model, such as some of Ollama's, takes no tools, and the client sent none."""
-    ours = sent.get("tools") == list(RULE_TOOLS)
-    has_results = any(message["role"] == "tool" for message in sent["messages"])
-    return ours and not has_results and 400 <= status <= 500 and b"tool" in said.lower()
 
 
 def _pause(response: HTTPResponse) -> float:
