@@ -13,7 +13,6 @@ from antiphon.inference_worker.engines.local.rules.clock import answer_clock
 from antiphon.inference_worker.engines.local.rules.dates import answer_date
 from antiphon.inference_worker.engines.local.rules.distances import answer_distance
 from antiphon.inference_worker.engines.local.rules.follow_up import proposed, whole_question
-from antiphon.inference_worker.engines.local.rules.grammar import answer_grammar
 from antiphon.inference_worker.engines.local.rules.knowledge import answer_knowledge
 from antiphon.inference_worker.engines.local.rules.last_rows import LAST_ROWS
 from antiphon.inference_worker.engines.local.rules.listening import listen
@@ -178,8 +177,8 @@ _FILLERS = re.compile(
 def _answer_exactly(text: str, situation: Situation) -> str | None:
     if again := approved_in_quiz(text, situation.previous):
         return again
-    if known := answer_distance(text, situation.previous) or answer_grammar(text):
-        return known
+    if distance := answer_distance(text, situation.previous):
+        return distance
     for pattern, function in (*(SMALL_TALK if situation.small_talk else ()), *RULES):
         if (found := pattern.fullmatch(text)) and (sentence := function(found, situation)):
             return sentence

@@ -6,9 +6,9 @@ whom to call, rather once too often.
 
 import re
 
-from antiphon.inference_worker.engines.local.rules.ideas import TOLD
 from antiphon.inference_worker.engines.local.rules.situation import Situation
 from antiphon.inference_worker.engines.local.rules.small_talk import CONDOLENCE
+from antiphon.inference_worker.engines.local.rules.stock import TOLD
 from antiphon.inference_worker.engines.local.rules.table import CRISIS
 from antiphon.inference_worker.engines.local.rules.text import ASKS, peeled, plain
 

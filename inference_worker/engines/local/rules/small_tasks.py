@@ -1,7 +1,9 @@
-"""Small tasks with words and numbers: spell, count, repeat, and what chance decides."""
+"""Small tasks with words and numbers: spell, inflect, count, repeat, and what chance decides."""
 
 import re
 
+from antiphon.inference_worker.engines.local.reference.verbs import past_forms
+from antiphon.inference_worker.engines.local.reference.words import plural
 from antiphon.inference_worker.engines.local.rules.follow_up import is_passing
 from antiphon.inference_worker.engines.local.rules.situation import Answer, Situation, fixed
 from antiphon.inference_worker.engines.local.rules.text import COMMON_WORDS, PLEASE, peeled, plain
@@ -22,6 +24,18 @@ def _letters(found: re.Match[str], situation: Situation) -> str:
             return "Which word do you mean?"
         word = spelled[1].lower()
     return f"The word {word} has {len(word)} letter{'' if len(word) == 1 else 's'}."
+
+
+def _past(found: re.Match[str], _: Situation) -> str:
+    verb = found["word"]
+    past, participle = past_forms(verb)
+    if past == participle:
+        return f"The past tense of {verb} is {past}."
+    return f"The past tense of {verb} is {past}, and the participle is {participle}."
+
+
+def _plural(found: re.Match[str], _: Situation) -> str:
+    return f"The plural of {found['word']} is {plural(found['word'])}."
 
 
 _MOST_COUNTED = 30
@@ -161,11 +175,17 @@ _STEP = rf"(?:in steps of|in|by) (?:(?P<step>\d{{1,4}}|{'|'.join(_GROUPS)}))"
 _STEP_AFTER = _STEP.replace("step>", "step_after>")
 
 
+_NAMES_FORM = r"(?:(?:what is|tell me|give me|form|say) )?(?:the )?"
+_ITS_WORD = r"(?:the (?:word|verb|noun) )?(?:to |an? )?(?P<word>[a-z]+)"
+
 TASK_ROWS: tuple[tuple[str, Answer], ...] = (
     *_CHANCE,
     (rf"(?:how (?:do|would|can) (?:you|i|we) (?:spell|write(?= the word\b))|how is(?= .*\bspel(?:led"
      rf"|t)\b)|what is the spelling of|{PLEASE}spell)"
      rf"(?: the word| out| me)* (?P<word>[a-z']+)(?: spelled| spelt)?(?: for me)?", _spell),
+    (rf"{_NAMES_FORM}(?:simple )?past(?: (?:tense|form|participle))? (?:of|for) {_ITS_WORD}", _past),
+    (rf"how do (?:you|i) (?:say|write) {_ITS_WORD} in (?:the )?past(?: tense)?", _past),
+    (rf"{_NAMES_FORM}plural(?: form)? (?:of|for) {_ITS_WORD}", _plural),
     (r"how many letters (?:are |does |do |is |there )*(?:in )?(?:the word )?(?P<word>[a-z]+)(?: have|"
      r" has)?", _letters),
     (rf"{PLEASE}count(?: backwards?| down)?(?: up)?(?: {_STEP})?(?: from (?P<first>\d+))?"

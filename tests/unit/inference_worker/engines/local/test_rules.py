@@ -16,11 +16,11 @@ from antiphon.inference_worker.engines.local.rules.answer import (
     answer,
     is_not_english,
 )
-from antiphon.inference_worker.engines.local.rules.ideas import IDEAS
 from antiphon.inference_worker.engines.local.rules.last_rows import LAST_ROWS
 from antiphon.inference_worker.engines.local.rules.listening import DANGER
 from antiphon.inference_worker.engines.local.rules.manner import Manner, manner_of
 from antiphon.inference_worker.engines.local.rules.situation import Situation
+from antiphon.inference_worker.engines.local.rules.stock import IDEAS
 from antiphon.inference_worker.engines.local.rules.table import CRISIS, RULES
 from antiphon.inference_worker.engines.local.self_knowledge import SelfKnowledge
 from antiphon.shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig

@@ -1,8 +1,6 @@
-"""Past tenses of verbs and plurals of nouns."""
+"""The past forms of English verbs."""
 
 import re
-
-from antiphon.inference_worker.engines.local.reference.words import plural
 
 _IRREGULAR_VERBS = """
 arise arose arisen, be was been, bear bore borne, beat beat beaten, become became become, begin began begun,
@@ -36,28 +34,11 @@ rip rob rub shop skip slip step stir stop tap travel trip wrap
 _STRESSED_END = frozenset(_DOUBLED.split())
 """Verbs that double their last letter."""
 
-_WORD = r"(?:the (?:word|verb|noun) )?(?:to |an? )?(?P<word>[a-z]+)"
-_PAST = re.compile(
-    r"(?:(?:what is|tell me|give me|form|say) )?(?:the )?(?:simple )?past(?: (?:tense|form|participle))?"
-    rf" (?:of|for) {_WORD}"
-    rf"|how do (?:you|i) (?:say|write) {_WORD.replace('word>', 'other>')} in (?:the )?past(?: tense)?"
-)
-_PLURAL = re.compile(
-    rf"(?:(?:what is|tell me|give me|form|say) )?(?:the )?plural(?: form)? (?:of|for) {_WORD}"
-)
 
-
-def answer_grammar(text: str) -> str | None:
-    """The answer to a question in plain form; None if it asks for neither a past tense nor a plural."""
-    if found := _PAST.fullmatch(text):
-        verb = found["word"] or found["other"]
-        past, participle = _VERBS.get(verb) or (_regular_past(verb),) * 2
-        if past == participle:
-            return f"The past tense of {verb} is {past}."
-        return f"The past tense of {verb} is {past}, and the participle is {participle}."
-    if found := _PLURAL.fullmatch(text):
-        return f"The plural of {found['word']} is {plural(found['word'])}."
-    return None
+def past_forms(verb: str) -> tuple[str, str]:
+    """The past tense and the past participle of `verb`."""
+    regular = _regular_past(verb)
+    return _VERBS.get(verb, (regular, regular))
 
 
 def _regular_past(verb: str) -> str:
