@@ -48,6 +48,11 @@ CLOSE_REASONS = {Close.REPLACED: "replaced", Close.RESUME_EXPIRED: "resume_expir
 class ClientGone(Exception):
     """The client closed the connection, or the connection broke."""
 
+    def __init__(self, *, normal: bool = False) -> None:
+        """`normal`: the client closed it with code 1000, so it will not resume."""
+        super().__init__()
+        self.normal = normal
+
 
 class SlowConsumer(Exception):
     """The client does not read what it is sent."""

@@ -68,6 +68,8 @@ class Outcome(Enum):
     ALL_SENT = auto()
     """The connection is closed, after every message."""
     CLIENT_GONE = auto()
+    CLIENT_CLOSED = auto()
+    """Normally, so it will not resume."""
     SLOW_CONSUMER = auto()
     CHAT_REQUESTED = auto()
     """The client asks for `mode=chat` instead. The session is over, and the connection open."""
@@ -189,12 +191,12 @@ class EdgeSession(Generic[Command]):
         finally:
             self._writer.discard()
             if outcome is not Outcome.REPLACED:
-                self._leave()
+                self._leave(may_return=outcome is not Outcome.CLIENT_CLOSED)
         return outcome
 
     def _end_with(self, outcome: Outcome) -> None:
         match outcome:
-            case Outcome.CLIENT_GONE if not self._finished.is_set():
+            case Outcome.CLIENT_GONE | Outcome.CLIENT_CLOSED if not self._finished.is_set():
                 self._reason = self._machine.client_gone()
             case Outcome.SLOW_CONSUMER:
                 log.info("slow_consumer_closed")
@@ -211,10 +213,10 @@ class EdgeSession(Generic[Command]):
         """The client has a token, from this connection or from an earlier one."""
         return self._queue.token_sent or bool(self._resume and self._resume.missed)
 
-    def _leave(self) -> None:
+    def _leave(self, *, may_return: bool) -> None:
         """End the session, or detach it if its client can resume it."""
         number, terminator = self._ticket.number, self._context.terminator
-        if self._can_resume and not self._finished.is_set():
+        if may_return and self._can_resume and not self._finished.is_set():
             subscription = self._subscription
             terminator.detach(self._sid, number, subscription.connection, subscription.resumed)
         else:
@@ -231,8 +233,8 @@ class EdgeSession(Generic[Command]):
                 raise
             except Exception as error:  # noqa: BLE001 - must end one session, not the process
                 outcome = self._fail(error)
-        except ClientGone:
-            return Outcome.CLIENT_GONE
+        except ClientGone as gone:
+            return Outcome.CLIENT_CLOSED if gone.normal else Outcome.CLIENT_GONE
         except SlowConsumer:
             return Outcome.SLOW_CONSUMER
         if outcome is None:

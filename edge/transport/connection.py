@@ -81,6 +81,9 @@ class ClientConnection(Protocol):
 class SocketControls(Protocol):
     """What ASGI lacks: the methods of `EdgeWebSocketProtocol`, which is `scope["state"]["controls"]`."""
 
+    @property
+    def closed_normally(self) -> bool: ...
+
     async def receive_frame(self, *, binary: bool) -> ClientFrame: ...
 
     def send_now(self, frame: ServerFrame) -> bool: ...
@@ -124,11 +127,11 @@ class SocketConnection:
         try:
             await self._socket.send({"type": "websocket.send", kind: frame})
         except WebSocketDisconnect:
-            raise ClientGone from None
+            raise ClientGone(normal=self._controls.closed_normally) from None
 
     async def close(self, code: Close) -> None:
         """Close after everything that was sent."""
         try:
             await self._socket.close(code, CLOSE_REASONS.get(code))
         except WebSocketDisconnect:
-            raise ClientGone from None
+            raise ClientGone(normal=self._controls.closed_normally) from None

@@ -227,7 +227,7 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
         if message["type"] == "websocket.disconnect":
             if self.disconnected:
                 await self.fair_queue.wait()
-            raise ClientGone
+            raise ClientGone(normal=self.closed_normally)
         if "error" in message:
             raise message["error"]
         if self._memory.size:
@@ -398,6 +398,12 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
         return True
 
     # --- the end ---
+
+    @property
+    def closed_normally(self) -> bool:
+        """The client has closed the connection first, with code 1000."""
+        received = self.conn.close_rcvd
+        return bool(received and self.conn.close_rcvd_then_sent and received.code == 1000)
 
     def force_close(self, code: int, reason: str) -> None:
         """Send a close frame regardless of the backlog, then abort the connection."""

@@ -65,7 +65,10 @@ class Resumer:
         patient = {"open_timeout": PATIENCE_S, "ping_interval": None}
         async with connect(url, **how, **patient) as socket:
             self.socket = socket
-            yield
+            try:
+                yield
+            finally:
+                socket.transport.abort()  # a normal close would end the session
 
     async def send(self, type_: str, **fields: Any) -> None:
         await self.socket.send(orjson.dumps({"type": type_, **fields}).decode())

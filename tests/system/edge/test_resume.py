@@ -249,6 +249,37 @@ async def test_an_invalid_number_is_refused(settings: BrokerSettings, worker: Pl
                 assert await other.close_code() == 1008
 
 
+@pytest.mark.parametrize("granted", [True, False])
+async def test_a_normal_close_ends_the_session_at_once(
+    edge: RunningEdge, worker: PlayedWorker, broker: Broker, granted: bool
+) -> None:
+    """Its client has a token, and leaves without `stop`."""
+    async with nullcontext() if granted else edge.client("adx_busy"):
+        if not granted:
+            await worker.claim()
+        client = Resumer("/ws/duplex/adx_1")
+        async with client.connected(edge.ws):
+            await client.expect("queued")
+            if granted:
+                await worker.claim()
+                await client.expect("queue_done", skip=("queue_update",))
+            assert client.token
+            await client.socket.close(1000)
+        assert (await ended(broker, "adx_1")).reason is EndReason.CLIENT_GONE
+
+
+@pytest.mark.parametrize("code", [1001, 3000])
+async def test_another_close_is_a_lost_connection(
+    edge: RunningEdge, worker: PlayedWorker, code: int
+) -> None:
+    async with begun(edge, worker) as (client, session):
+        await client.socket.close(code)
+        async with client.back(edge.ws):
+            await ask(client)
+            await session.answer(text="still here")
+            assert (await client.expect("result"))["text"] == "still here"
+
+
 async def test_a_client_without_a_token_frees_its_worker_at_once(
     edge: RunningEdge, worker: PlayedWorker, broker: Broker
 ) -> None:
