@@ -15,18 +15,18 @@ EXTRAS = server local otel test $(if $(ALL),minicpmo test-minicpmo webrtc zh)
 # The other files import torch. A program in tools imports one file of bench.
 TYPED = $(if $(ALL),,antiphon tools bench/ten_voices.py --exclude /minicpmo/)
 
-# Most tests wait for real time to pass: three files at a time keep two cores busy. tests/conftest.py puts
+# Most tests wait for real time to pass: four files at a time keep two cores busy. tests/conftest.py puts
 # the longest files first.
-PROCESSES := 3
+PROCESSES := 4
 SIDE_BY_SIDE = $(BIN)/pytest --numprocesses=$(PROCESSES) --dist=loadfile --no-loadscope-reorder
 
 IN_CONTAINERS = $(BIN)/pytest tests/containers -o timeout=900 -o faulthandler_timeout=0
 
-# The tests in containers mostly wait, so a fourth file runs. They end before the browsers start: Chromium aborts
-# loads when a network interface appears or disappears.
+# The tests in containers end before the browsers start: Chromium aborts loads when a network interface appears
+# or disappears.
 define BESIDE_CONTAINERS
 mkdir -p build; $(IN_CONTAINERS) > build/containers.log 2>&1 & containers=$$!; \
-$(SIDE_BY_SIDE) --numprocesses=4 tests/unit tests/redis; status=$$?; \
+$(SIDE_BY_SIDE) --numprocesses=5 tests/unit tests/redis; status=$$?; \
 wait $$containers || status=$$?; cat build/containers.log; exit $$status
 endef
 
@@ -50,11 +50,9 @@ web: .run-time  ## Build the browser pages if web/ has changed
 docs: .python  ## Build the documentation as a website: build/site/index.html
 	@$(PYTHON) tools/docs_site.py
 
-test: check .programs  ## Lint, types and the tests to run before a change is proposed
-	@$(BIN)/python tools/web_pages.py test
-	@$(BIN)/python tools/web_pages.py build
+test: .test-time  ## Lint, types and the tests to run before a change is proposed
+	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target ALL=$(ALL) .programs check .web $(if $(ALL),.site)
 	$(if $(ALL),,$(SIDE_BY_SIDE) -m "not extended")
-	$(if $(ALL),@$(PYTHON) tools/docs_site.py --optional)
 	$(if $(ALL),@$(BESIDE_CONTAINERS))
 	$(if $(ALL),$(SIDE_BY_SIDE) tests/system tests/browser)
 
@@ -94,7 +92,7 @@ bench: .test-time  ## Measure the latency of the local engine in real time, with
 clean:  ## Remove the virtual environment, caches and demo data
 	rm -rf $(VENV) .venv-docs .uv .audit build/docs build/site web/node_modules edge/pages data/demo .mypy_cache .pytest_cache .ruff_cache .hypothesis *.egg-info
 
-.PHONY: .run-time .test-time .pages .programs .python
+.PHONY: .run-time .test-time .pages .programs .python .web .site
 
 .run-time: .python
 	@$(PYTHON) tools/install.py $(VENV) server local
@@ -108,6 +106,13 @@ clean:  ## Remove the virtual environment, caches and demo data
 
 .programs: .test-time
 	@PYTHONPATH=tests $(BIN)/python -m support.debian $(if $(ALL),all)
+
+.web: .test-time
+	@$(BIN)/python tools/web_pages.py test
+	@$(BIN)/python tools/web_pages.py build
+
+.site: .test-time
+	@$(PYTHON) tools/docs_site.py --optional
 
 .python:
 	@test -n "$(PYTHON)" || { \

@@ -4,11 +4,14 @@
 its packages installed. Uses only the standard library.
 """
 
+import fcntl
 import hashlib
 import json
 import os
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from nodejs import Node, NodeError, fetch_node, find_node
@@ -39,12 +42,13 @@ def build_pages() -> None:
     """Build the pages unless they are up to date. Raises NodeError."""
     wanted = fingerprint(WEB)
     stamp = PAGES / _STAMP
-    if stamp.exists() and stamp.read_text() == wanted:
-        return
-    node = find_node() or _download_node()
-    require_packages(node, development=False)
-    _print("building the pages")
-    _build(node, wanted)
+    with _one_process():
+        if stamp.exists() and stamp.read_text() == wanted:
+            return
+        node = find_node() or _download_node()
+        _require_packages(node, development=False)
+        _print("building the pages")
+        _build(node, wanted)
 
 
 def run_script(words: list[str]) -> None:
@@ -81,8 +85,21 @@ def _build(node: Node, wanted: str) -> None:
         shutil.rmtree(fresh, ignore_errors=True)
 
 
+@contextmanager
+def _one_process() -> Iterator[None]:
+    """Two installations at once would delete each other's files."""
+    with (WEB / "package-lock.json").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def require_packages(node: Node, *, development: bool) -> None:
     """`npm ci`, unless every package of the lock file is installed. Raises NodeError."""
+    with _one_process():
+        _require_packages(node, development=development)
+
+
+def _require_packages(node: Node, *, development: bool) -> None:
     if installed(WEB, development=development):
         return
     _print("downloading the packages for the pages (npm)")

@@ -1,6 +1,5 @@
 """Fixtures for tests with Chromium and a real stack. `visitor` opens pages and collects their errors."""
 
-import fcntl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +13,7 @@ from support.browser_user import Browsers, Chromium, Visitor
 from support.chromium import REMEDY, find_chromium, in_ci
 from support.shared_stack import TALKATIVE, end_sessions, running_stack
 from support.stack import Stack, new_stack
-from web_pages import WEB, build_pages, require_packages
+from web_pages import build_pages, require_packages
 
 expect.set_options(timeout=60_000)  # a busy machine is no failure
 
@@ -53,13 +52,10 @@ def pages() -> None:
 
 
 def _make_pages() -> None:
-    """One process at a time: two installations at once would delete each other's files."""
-    with (WEB / "package-lock.json").open() as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        build_pages()
-        node = find_node()
-        assert node is not None
-        require_packages(node, development=True)
+    build_pages()
+    node = find_node()
+    assert node is not None
+    require_packages(node, development=True)
 
 
 def _is_here(item: pytest.Item) -> bool:

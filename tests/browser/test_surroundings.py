@@ -159,6 +159,7 @@ async def changes_its_language(
     await expect(page.locator("main")).not_to_contain_text(texts[0])
     await page.get_by_role("button", name="English").click()
     await expect(heading).to_have_text(f"‹{texts[0]}›")
+    await page.close()  # before its proxy, which would cut off what it still receives
 
 
 async def describes_the_api(visitor: Visitor) -> None:

@@ -20,7 +20,7 @@ from support.fork_server import ForkedProcess, fork_server
 from support.ports import free_port
 from support.redis_server import RedisServer
 
-_START_TIMEOUT_S = 90.0
+_START_TIMEOUT_S = 300.0
 _STOP_TIMEOUT_S = 60.0
 _CLOSE_TIMEOUT_S = 3.0
 """A session whose client or edge is gone would keep its worker for the rest of its lease or its grace."""
