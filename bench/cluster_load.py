@@ -11,14 +11,12 @@ import json
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from edge_load import load_plan, run_edge_with
 from processes import private_redis
-
-redis_cluster = import_module("support.redis_cluster").redis_cluster
+from support.redis_cluster import redis_cluster
 
 
 @contextmanager

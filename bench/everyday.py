@@ -27,8 +27,8 @@ from antiphon import __version__
 from antiphon.inference_worker.engines.local.clauses import words_of
 from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
-from antiphon.inference_worker.engines.local.rules.clock import spoken_time
-from antiphon.inference_worker.engines.local.rules.dates import spoken_date
+from antiphon.inference_worker.engines.local.rules.quantities.clock import spoken_time
+from antiphon.inference_worker.engines.local.rules.quantities.dates import spoken_date
 from antiphon.inference_worker.engines.local.speech import Clause
 from antiphon.inference_worker.engines.local.stored_models import resolve_model
 from antiphon.inference_worker.engines.local.voices.catalogue import DEFAULT_VOICE

@@ -23,7 +23,7 @@ from antiphon.broker.redis_server.embedded import free_port
 from antiphon.cli.common import BUNDLED_QUESTION
 from antiphon.client.sound import load_wav
 from processes import private_redis, process, spent, wait_for
-from support.call_client import calling  # type: ignore[import-not-found]
+from support.call_client import calling
 
 _PUSH_TO_TALK = {"type": "realtime", "audio": {"input": {"turn_detection": None}}}
 _SPEAKS = {"slots": 100, "answer_pieces": 40, "speak_ms": 0, "prefill_ms": 0}

@@ -357,9 +357,6 @@ class SimulatedProcessor(UnifiedProcessor):
     def set_chat_mode(self) -> SimulatedChatView:
         return SimulatedChatView(self._options, self._take_slot())
 
-    def close(self) -> None:
-        """Has nothing to release."""
-
     def _take_slot(self) -> ExitStack:
         slot = ExitStack()
         slot.callback(self._slots.release, self._slots.acquire())

@@ -27,7 +27,7 @@ class EngineError(Exception):
 
 
 class TooManyRequests(EngineError):
-    """What computes the answer takes no more requests now. The same request may succeed later."""
+    """What computes the answer takes no further requests now. The same request may succeed later."""
 
 
 class EngineLoadError(Exception):

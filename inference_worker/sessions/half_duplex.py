@@ -25,7 +25,7 @@ from antiphon.inference_worker.sessions.claimed_session import ClaimedSession
 from antiphon.inference_worker.sessions.conversation_past import ConversationPast, FinishedStep
 from antiphon.inference_worker.sessions.mailbox import InterruptWatcher, QueuedInput, SessionMailbox
 from antiphon.inference_worker.sessions.recovery import (
-    GUARD_SAMPLES,
+    IGNORED_AFTER_PREPARE,
     CutTurn,
     PendingTurn,
     RecoveredHalfDuplex,
@@ -74,7 +74,7 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn, H
         self._config = HalfDuplexConfig()
         self._vad = StreamingVAD(self._config.vad)
         self._patience: tuple[Endpoint, float] | None = None
-        self._guard = 0
+        self._ignored_samples = 0
         self._speaking = False
         self._words_so_far: Callable[[int, Samples], str] | None = None
         self._said = ""
@@ -97,12 +97,12 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn, H
         return await self._context.engine.call(prepare, entry.system(), entry.config, voice)
 
     def _prepared(self) -> None:
-        self._guard = GUARD_SAMPLES
+        self._ignored_samples = IGNORED_AFTER_PREPARE
 
     async def _restore(self, state: RecoveredHalfDuplex) -> None:
         await self._context.engine.call(self._view.replay, state.turns)
         await self._session.move(SessionState.ACTIVE)
-        self._guard, self._speaking = state.guard, state.speaking
+        self._ignored_samples, self._speaking = state.ignored_samples, state.speaking
         self._next_index = state.next_index
         if state.cut and self._listener:
             self._listener.open(state.cut.question)
@@ -147,8 +147,8 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn, H
     ) -> EndReason | None:
         self._trace = TraceContext(chunk.trace, chunk.at)
         samples = samples_from_bytes(chunk.audio, chunk.pcm)
-        ignored = min(self._guard, len(samples))
-        self._guard -= ignored
+        ignored = min(self._ignored_samples, len(samples))
+        self._ignored_samples -= ignored
         call = self._context.engine.call
         samples = samples[ignored:]
         if self._listener is not None and self._listener.is_open:
@@ -246,7 +246,7 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn, H
         """
         if self._next_index or not self._config.greeting.strip():
             return None
-        self._guard = 0
+        self._ignored_samples = 0
         greeting = PendingTurn(0, prepared_at, None)
         await self._begin_turn(greeting, speech_ms=0)
         return await self._answer(greeting, mailbox)
@@ -306,10 +306,13 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn, H
         )
         await self._end_turn(turn, end, interrupts.last, cut=interrupts.taken.is_set())
         answer.record_trace(took_s)
+        self._listen_again()
+        return None
+
+    def _listen_again(self) -> None:
         self._vad.reset()
         self._words_so_far = self._find_recogniser()
         self._patience = None
-        return None
 
     async def _end_cut(self, turn: PendingTurn, cut: CutTurn) -> None:
         """Another worker published that the user interrupted this answer, but not its end."""

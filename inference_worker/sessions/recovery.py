@@ -46,7 +46,7 @@ from antiphon.shared_schemas.entries import (
 from antiphon.shared_schemas.registry import Claim
 from antiphon.shared_schemas.unit_result import TokenUsage
 
-GUARD_SAMPLES = INPUT_RATE // 2
+IGNORED_AFTER_PREPARE = INPUT_RATE // 2
 """Audio after `prepared` that is ignored: microphones start with a noise."""
 
 _REPLAYED_SAMPLES = round(1.5 * MAX_UTTERANCE_S) * INPUT_RATE
@@ -298,7 +298,7 @@ class RecoveredHalfDuplex(RecoveredSession[HalfDuplexPrepareIn]):
     """A half-duplex conversation.
 
     `open_turn` was not complete when the last worker stopped. `turns` are the completed ones,
-    without failed ones. `speaking` is the last state sent to the client. `guard` is the number of
+    without failed ones. `speaking` is the last state sent to the client. `ignored_samples` is the number of
     samples still to ignore. `prepared_at` is the input that was `prepare`, None if a turn has begun.
     With `cut`, the input after the question must be processed again: what the user says began before the cut.
     """
@@ -308,7 +308,7 @@ class RecoveredHalfDuplex(RecoveredSession[HalfDuplexPrepareIn]):
     cut: CutTurn | None = None
     next_index: int = 0
     speaking: bool = False
-    guard: int = 0
+    ignored_samples: int = 0
     prepared_at: StreamPosition | None = None
 
 
@@ -346,7 +346,7 @@ def recover_half_duplex(history: StreamHistory) -> RecoveredHalfDuplex:
         cut=cut,
         next_index=next_index,
         speaking=bool(speaking) and speaking[-1],
-        guard=GUARD_SAMPLES if start == prepared_n and not next_index else 0,
+        ignored_samples=IGNORED_AFTER_PREPARE if start == prepared_n and not next_index else 0,
         prepared_at=None if next_index else history.nearest(prepared_n),
         shortened=history.shortened,
         covered=history.covered,

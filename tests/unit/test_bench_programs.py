@@ -2,11 +2,9 @@
 
 import asyncio
 import socket
-import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +13,6 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
-import lossy_link
 import pipeline_cpu
 import recorder_peer
 import replay_delay
@@ -156,28 +153,3 @@ async def test_a_call_ends_when_its_client_asks_for_it(monkeypatch: pytest.Monke
     name, ended_at = await replay_delay.call("ws://nowhere", 0, video=False)
     assert name == "ab"
     assert ended_at <= asked_at[0]
-
-
-def test_a_unit_that_waits_for_the_one_before_it_is_late() -> None:
-    count, unit_s, size = 4, 0.05, 20_000_000
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        near = socket.create_connection(server.getsockname())
-        far, _ = server.accept()
-
-    def talk() -> None:
-        lossy_link.talk(near, round(size / unit_s), unit_s, count)
-
-    with near, far:
-        talking = threading.Thread(target=talk)
-        talking.start()
-        time.sleep(0.4)  # the first unit fills the link
-        stamps = []
-        with far.makefile("rb") as units:
-            for _ in range(count):
-                stamp, length = lossy_link._HEAD.unpack(units.read(lossy_link._HEAD.size))
-                assert len(units.read(length)) == size
-                stamps.append(stamp)
-        far.sendall(lossy_link._HEAD.pack(0.0, 0) * count)
-        talking.join()
-    steps = [later - earlier for earlier, later in pairwise(stamps)]
-    assert steps == pytest.approx([unit_s] * (count - 1))

@@ -20,7 +20,7 @@ CONNECT_FAILURES = (OSError, TimeoutError, InvalidHandshake, InvalidMessage, Val
 class ServerSocket:
     """Is open until `close`. Any thread can use it.
 
-    An event loop in a thread of its own does all input and output: OpenSSL does not allow two threads to
+    An event loop in a separate thread does all input and output: OpenSSL does not allow two threads to
     read and write at once, and the library's client for threads, which does that, hangs at times.
     """
 

@@ -61,7 +61,7 @@ class Exchange:
         self._response: HTTPResponse | None = None
         self._ended = threading.Event()
         self.stays_open = False
-        """`cancel` lets the request that is in progress go on."""
+        """`cancel` lets the request that is in progress continue."""
 
     @property
     def ended(self) -> threading.Event:

@@ -197,25 +197,28 @@ class LocalAnsweringView(AnsweringView):
         text = self._slot.stream(messages, generation, limit, now, tools, must_call=must_call)
         content = messages[-1]["content"]
         asks = messages[-1]["role"] == "user" and not tools and not mourns(content)
-        return self._speak(text, tts, ends_empty=asks and self._slot.options.knows_little)
+        ends_empty = asks and self._slot.options.knows_little
+        return self._speak(text, tts, ends_empty=ends_empty, messages=messages)
 
-    def _speak(self, text: Generation, tts: TtsConfig, *, ends_empty: bool = False) -> LocalAnswer:
+    def _speak(
+        self,
+        text: Generation,
+        tts: TtsConfig,
+        *,
+        ends_empty: bool = False,
+        messages: Sequence[LlmMessage] = (),
+    ) -> LocalAnswer:
         voices = self._slot.models.voices
         speaker = voices.speaker(tts.voice, self._manner) if tts.enabled else None
         options = self._slot.options
-        language = options.language
-        guard = AnswerGuard(
-            filter_obscene=options.filter_obscene,
-            language=language,
-            ends_empty=ends_empty,
-            repeats=Repeats.ALL if isinstance(text, FixedText) else options.repeats,
-        )
+        repeats = Repeats.ALL if isinstance(text, FixedText) else options.repeats
+        guard = self._slot.answer_guard(ends_empty=ends_empty, repeats=repeats, messages=messages)
         self._answer = answer = LocalAnswer(
             text,
             speaker,
             guard,
             says_faults=self._says_faults,
-            language=language,
+            language=options.language,
             longest_s=self._longest_s,
         )
         if self._stopped.is_set():

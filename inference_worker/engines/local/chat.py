@@ -62,7 +62,7 @@ _WHAT_IS_SEEN = "What do you see?"
 """The question of a picture without words."""
 
 SAYS_NOTHING = "(The user says nothing. Follow your instructions.)"
-"""Stands for a question where there is none. Without one, a model continues its last answer."""
+"""The question where there is none. Without one, a model continues its last answer."""
 
 _SAYS_HELLO = "Hello."
 """The same for the bundled model, which answers `SAYS_NOTHING` with nonsense."""
@@ -138,8 +138,8 @@ class LocalChatView(LocalAnsweringView, ChatView):
         blind = self._slot.models.without_picture(NO_PICTURE)
         knowledge = SelfKnowledge(self._slot.options, prompt, self._options.time_zone, blind)
         self._knowledge = knowledge
-        told = knowledge.prompt(prompt)
-        system["content"] = [{"type": "text", "text": told}, *pictures] if pictures else told
+        extended = knowledge.prompt(prompt)
+        system["content"] = [text_part(extended), *pictures] if pictures else extended
         said, scene = reader.own_words(self._history), reader.pictures.newest
         self._manner = knowledge.manner(said)
         if scene is not None and not may_be_meant(scene, reader.said_since_picture):
@@ -209,7 +209,7 @@ class LocalChatView(LocalAnsweringView, ChatView):
         )
 
     def _say(self, text: str, said: str) -> Iterator[Delta]:
-        """`text` behind `said`, with no more words than the client wants tokens."""
+        """`text` behind `said`, with at most as many words as the client wants tokens."""
         options = self._options
         words = word_pieces(text)[: options.generation.max_new_tokens]
         yield from self._speak(FixedText("".join(words)[len(said) :]), options.tts)

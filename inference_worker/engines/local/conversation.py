@@ -12,7 +12,7 @@ from antiphon.inference_worker.engines.common.costs import StageCosts
 from antiphon.inference_worker.engines.local.chinese.script import said_in
 from antiphon.inference_worker.engines.local.clauses import words_of
 from antiphon.inference_worker.engines.local.dialogue import Dialogue, LlmMessage, turn_tokens
-from antiphon.inference_worker.engines.local.guard import AnswerGuard, mourns
+from antiphon.inference_worker.engines.local.guard import mourns
 from antiphon.inference_worker.engines.local.hearing.completeness import patience
 from antiphon.inference_worker.engines.local.models import (
     NEXT_UTTERANCE_TOKENS,
@@ -34,9 +34,9 @@ from antiphon.shared_schemas.entries import TextKind
 
 _KNOWN = "You know this:"
 _INSTRUCTIONS_SHARE = 0.5
+"""Of the context, for the system prompt and what is added to it: the rest is for the conversation."""
 _MOST_TO_SAY = 8000
 """Characters of commentary that wait to be spoken, minutes of it: each result of a unit repeats them."""
-"""Of the context, for the system prompt and what is added to it: the rest is for the conversation."""
 
 
 class Conversation:
@@ -56,7 +56,6 @@ class Conversation:
         self.costs = StageCosts()
         selective = slot.options.rules_apply and language == "en"
         self._view = _view(models, selective=selective)
-        self._models = models
         self._slot = slot
         self._config = config
         self._reply: Reply | None = None
@@ -128,7 +127,7 @@ class Conversation:
         self.dialogue.add_instruction(text)
         self._turn_ended = True  # so that the model reads it in advance
 
-    def prepare_reply(self, text: str, *, doubtful: bool = False) -> None:
+    def prepare_reply(self, text: str, *, doubtful: bool) -> None:
         """The user has probably said `text`: prepare the reply. `user_said` with this text keeps it.
 
         `doubtful`: the words are so improbable that they were probably not said.
@@ -302,17 +301,13 @@ class Conversation:
         speaker = None
         if config.generate_audio:
             manner = self._knowledge.manner(messages)
-            speaker = self._models.voices.speaker(config.voice, manner)
-        language = options.language
-        guard = AnswerGuard(
-            filter_obscene=options.filter_obscene,
-            language=language,
-            ends_empty=options.knows_little
-            and rest is None
-            and not mourns(messages[-1]["content"]),
-            repeats=options.repeats,
+            speaker = self._slot.models.voices.speaker(config.voice, manner)
+        is_own = options.knows_little and rest is None
+        ends_empty = is_own and not mourns(messages[-1]["content"])
+        guard = self._slot.answer_guard(
+            ends_empty=ends_empty, repeats=options.repeats, messages=messages
         )
-        words = options.reply_words
+        words, language = options.reply_words, options.language
         self._reply = Reply(
             generate, speaker, self.costs, words, rest, guard, begun=begun, language=language
         )

@@ -1,7 +1,4 @@
-"""The dialogue of a session as the language model sees it.
-
-A very small model reads only the exchanges that the question refers to.
-"""
+"""The dialogue of a session as the language model sees it."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -9,11 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from antiphon.inference_worker.engines.local.chinese.script import continuation, said_in
-from antiphon.inference_worker.engines.local.doubt import UNSURE
-from antiphon.inference_worker.engines.local.guard import NO_CONTENT
-from antiphon.inference_worker.engines.local.rules.follow_up import STOPPED, whole_question
-from antiphon.inference_worker.engines.local.rules.table import LIMITS
-from antiphon.inference_worker.engines.local.rules.text import ASKS, peeled, plain
+from antiphon.inference_worker.engines.local.rules.follow_up import STOPPED
 from antiphon.inference_worker.engines.local.speech import TimedWord
 
 STYLE_HINT = "Give short, correct answers in plain words."
@@ -272,120 +265,3 @@ def _joined(first: str | list[dict[str, Any]], second: str | list[dict[str, Any]
         [{"type": "text", "text": one}] if isinstance(one, str) else one for one in (first, second)
     )
     return [part for content in parts for part in content]
-
-
-_MOST_EXCHANGES = 2
-"""Of 24 easy questions the bundled model answers 22 alone, and 15 to 19 after three other exchanges."""
-
-_EXAMPLES: tuple[LlmMessage, ...] = (
-    {"role": "user", "content": "I had a long day at work."},
-    {
-        "role": "assistant",
-        "content": "That sounds tiring. I hope you can rest now. What made it so long?",
-    },
-    {"role": "user", "content": "I like to go running."},
-    {"role": "assistant", "content": "That is good for you! How often do you run?"},
-)
-"""Before what is no question: without them the model repeats the words, or its own description."""
-
-_FOLLOWS_UP = re.compile(
-    r"\b(?:it|its|he|him|his|she|her|hers|they|them|their|theirs|that|this|those|these|there|then|one"
-    r"|ones|same|else|another|other|others|more|again|so|instead|both|either|neither|former|latter"
-    r"|said|say|told|tell|mean|meant|continue|why|really|explain|shorter|longer|sure|next|happens|happened)\b"
-    r"|^(?:and|but|or|yes|no|ok|what about|how about|go on|which|what|how|who|when|where)$"
-    r"|^(?:and|but|or|yes|yeah|no|what about|how about|go on)\b"
-)
-"""Words that need what was said before, in plain form."""
-
-_OPENING = re.compile(
-    r"(?:(?:ok|fine|great|thanks|thank you|alright|well|so|now|then|by the way|anyway|wait|oh) )+"
-)
-"""Before a question that needs no other: "OK, then what is gravity?"."""
-
-LONGEST_TURN, MOST_TURNS = 4000, 200
-"""Characters and turns that are searched for what a question refers to: a client may send 64 MiB."""
-
-_FEW_WORDS = 2
-
-_WORD = re.compile(
-    r"\b(?!(?:about|after|all|also|and|any|are|because|been|before|being|but|can|could|did|does|doing|down|each"
-    r"|even|ever|for|from|get|give|good|got|had|has|have|having|her|here|him|his|how|into|its|just|know|let"
-    r"|like|long|made|make|many|much|must|need|not|one|only|our|out|over|please|same|she|should|some|such"
-    r"|than|thank|thanks|that|the|their|them|then|there|these|they|thing|think|this|those|two|very|want|was"
-    r"|well|were|what|when|where|which|while|who|why|will|with|word|would|you|your|yours)\b)"
-    r"[a-z0-9]{3,}"
-)
-"""Words of three letters or more, but not those that any two texts share."""
-
-
-def recalled(messages: Sequence[LlmMessage], *, examples: bool = True) -> list[LlmMessage]:
-    """`messages` without the exchanges that the last question does not refer to.
-
-    It refers to those that share a word with it, and to the last one if it cannot stand alone, together with
-    the one that this continues. What is no question belongs to the last one, after `examples` of small talk.
-    An apology is read only with a question that follows it: the model would apologise again.
-    """
-    asked = _last_user(messages)
-    if asked is None or not all(isinstance(message["content"], str) for message in messages):
-        return list(messages)
-    first = next(place for place, said in enumerate(messages) if said["role"] != "system")
-    exchanges = _exchanges(messages[first:asked])[-MOST_TURNS:]
-    earlier = [_beginning(said) for said in messages[:asked] if said["role"] == "user"]
-    text, begin = messages[asked]["content"], _beginning(messages[asked])
-    if text == begin:
-        text = begin = whole_question(text, earlier)
-    question = plain(begin)
-    asks = "?" in begin or any(map(ASKS.match, peeled(question)))
-    words = _content_words(question)
-    kept = [
-        exchange
-        for exchange in exchanges
-        if words & _content_words(*(plain(_beginning(said)) for said in exchange))
-        and not _apologises(exchange)
-    ][-_MOST_EXCHANGES:]
-    if exchanges and exchanges[-1] not in kept and (not asks or _follows_up(question)):
-        *before, last = exchanges
-        continues = bool(before) and _follows_up(plain(_beginning(last[0])))
-        continued = before[-1:] if continues and not _apologises(before[-1]) else []
-        kept = [*(continued or kept)[1 - _MOST_EXCHANGES :], last]
-    shown = _EXAMPLES if examples and not asks else ()
-    chosen = (said for exchange in kept for said in exchange)
-    whole = {**messages[asked], "content": text}
-    return [*messages[:first], *shown, *chosen, whole, *messages[asked + 1 :]]
-
-
-def _beginning(message: LlmMessage) -> str:
-    """As much as shows what the text is about."""
-    return str(message["content"])[:LONGEST_TURN]
-
-
-def _last_user(messages: Sequence[LlmMessage]) -> int | None:
-    if any(message["role"] == "tool" for message in messages):
-        return None
-    places = (place for place, said in enumerate(messages) if said["role"] == "user")
-    return max(places, default=None)
-
-
-def _exchanges(messages: Iterable[LlmMessage]) -> list[list[LlmMessage]]:
-    """Each begins with a message of the user."""
-    exchanges: list[list[LlmMessage]] = []
-    for message in messages:
-        if message["role"] == "user" or not exchanges:
-            exchanges.append([])
-        exchanges[-1].append(message)
-    return exchanges
-
-
-def _apologises(exchange: list[LlmMessage]) -> bool:
-    return str(exchange[-1]["content"]).startswith((UNSURE, NO_CONTENT, *LIMITS))
-
-
-def _follows_up(question: str) -> bool:
-    if len(question.split()) <= _FEW_WORDS:
-        return True
-    begin = _OPENING.match(question)
-    return bool(_FOLLOWS_UP.search(question[begin.end() if begin else 0 :]))
-
-
-def _content_words(*texts: str) -> set[str]:
-    return {word.rstrip("s") for text in texts for word in _WORD.findall(text)}

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from enum import Enum
 
 from antiphon.inference_worker.engines.local.chinese.script import (
@@ -15,54 +16,21 @@ from antiphon.inference_worker.engines.local.chinese.script import (
     has_han,
     said_in,
 )
+from antiphon.inference_worker.engines.local.empty_answers import (
+    EMPTY_OPENINGS,
+    JUDGES_QUESTION,
+    JUDGES_WITHIN,
+    MAY_JUDGE,
+    leaks,
+    may_leak,
+)
+from antiphon.inference_worker.engines.local.repetition import Loop, RepeatedItems
 
 CLOSING = "I would rather not say that."
 """The end of an obscene answer."""
 
 NO_CONTENT = "Sorry, I have no good answer to that."
-"""In place of an answer that is only a list of the same numbers, or begins with _EMPTY_OPENINGS."""
-
-_EMPTY_OPENINGS = tuple(
-    tuple(opening.split())
-    for opening in (
-        "i'm sorry for your",
-        "i'm sorry i'm unable",
-        "i'm sorry for any",
-        "i'm sorry for the confusion",
-        "i'm sorry but i'm",
-        "i'm sorry i'm sorry",
-        "i'm sorry i'm not",
-        "i'm not an ai",
-        "i'm an ai",
-        "i'm not sure",
-        "that's a good question",
-        "that is a great question",
-        "i'm not equipped",
-        "i'm a helpful assistant",
-        "i'm just a helpful assistant",
-        "i'm here to help",
-        "i'm here to assist",
-        "as an ai",
-        "you're asking about",
-        "you're asking a question",
-        "you are a helpful assistant",
-        "you do not know the weather",
-        "a helpful assistant",
-        "i'm antiphon a small voice",
-    )
-)
-"""What the bundled model writes when it has no answer; a page of the same follows."""
-
-_JUDGES_QUESTION = re.compile(
-    r"(?:oh no )?(?:(?:that's|that is|it's|it is|this is) )?an? (?:(?:very|really|truly|quite) )*"
-    r"(?:good|great|simple|important|interesting|complex|common|tough|difficult|deep|fascinating)"
-    r" (?:question|topic|answer|perspective)"
-)
-"""A sentence of this, up to a mark, says nothing, but one with sense may follow."""
-
-_MAY_JUDGE = frozenset({"oh", "that's", "that", "it's", "it", "this", "a", "an"})
-_JUDGES_WITHIN = 9
-"""Words that _JUDGES_QUESTION has at most."""
+"""In place of an answer that is only a list of the same numbers, or begins with EMPTY_OPENINGS or a leak."""
 
 _MOURNS = re.compile(
     r"\b(?:died|dead|dies|dying|death|passed away|funeral|killed|lost my)\b", re.IGNORECASE
@@ -71,13 +39,10 @@ _MOURNS = re.compile(
 _MARKER = re.compile(r"(\s*[*_(]*)(\d{1,2})([.)、][*_]*\s*)")
 
 _MOST_REPEATS = 3
+_LEAST_WORDS_SAID = 5
+"""Of a sentence that two answers do not share: "That is very good." may come again."""
+
 _PHRASE_WORDS = 5
-
-_LOOP_ROUNDS, _LOOP_WORDS, _LONGEST_ROUND = 6, 30, 60
-"""A loop is the same words so often one directly after the other, and at least so many words in all.
-
-A round has at most _LONGEST_ROUND words.
-"""
 
 _OBSCENE = re.compile(
     r"(?:mother)?fuck\w*|\w*fucker\w*|cunts?|cocksuck\w*|(?:blow|hand|rim)jobs?|jizz\w*|cumshots?|cumming|dildos?"
@@ -128,7 +93,7 @@ class Repeats(Enum):
     NO_LOOP = "no loop"
     """Of a small model: all but a loop, which is never ended in code or JSON."""
     FEW = "few"
-    """Of a very small model: no sentence or phrase a third time. Its lists are numbered anew."""
+    """Of a very small model: no sentence or phrase a third time. Its lists are renumbered."""
 
 
 class AnswerGuard:
@@ -145,14 +110,15 @@ class AnswerGuard:
         language: str = "en",
         ends_empty: bool = False,
         repeats: Repeats = Repeats.FEW,
+        said: Iterable[str] = (),
     ) -> None:
-        """`ends_empty`: replace an answer that begins with _EMPTY_OPENINGS, and end one in which they follow.
+        """`ends_empty`: replace an answer that begins with EMPTY_OPENINGS, and end one in which they follow.
 
-        Such an answer says no sentence twice.
+        Such an answer says no sentence twice, and none of those in `said`. It ends before one of LEAKS.
         """
         self.ended = False
         self._repeats = repeats
-        self._loop = _Loop()
+        self._loop = Loop()
         self._ends_empty = ends_empty
         self._most_sentences = 2 if ends_empty else _MOST_REPEATS
         self._opening: list[str] | None = [] if ends_empty else None
@@ -167,6 +133,12 @@ class AnswerGuard:
         """The last word, if no mark follows it."""
         self._sentence: list[str] = []
         self._sentences: Counter[tuple[str, ...]] = Counter()
+        for sentence in said:
+            words = tuple(map(_plain, sentence.split()))
+            if len(words) >= _LEAST_WORDS_SAID:
+                self._sentences[words] = self._most_sentences - 1
+        self._has_said = self._has_ended_sentence = False
+        self._list = RepeatedItems()
         self._phrases: Counter[tuple[str, ...]] = Counter()
         self._code = _Code()
         self._no_content = said_in(language, NO_CONTENT)
@@ -193,6 +165,8 @@ class AnswerGuard:
         if self._has_skipped and not self._words:
             return self._no_content
         rest, self._held, self._raw = self._held, "", ""
+        if len(self._sentence) >= _LEAST_WORDS_SAID and self._begins_like_repeated():
+            rest = "" if self._has_said else self._no_content
         return said if self.ended else said + rest
 
     def _add(self, word: str) -> str:
@@ -202,18 +176,18 @@ class AnswerGuard:
             return self._say(word)
         self._opening.append(word)
         begin = tuple(map(_plain, self._opening))
-        if begin in _EMPTY_OPENINGS:
+        if begin in EMPTY_OPENINGS:
             self.ended = True
             return "" if self._words else self._no_content
         ends = word.rstrip().endswith((",", ".", "!", "?", ":"))
-        if ends and _JUDGES_QUESTION.fullmatch(" ".join(begin)):
+        if ends and JUDGES_QUESTION.fullmatch(" ".join(begin)):
             self._skips_sentence = self._has_skipped = True
             self._opening = None
             return self._skip(word)
-        may_judge = begin[0] in _MAY_JUDGE and len(begin) < _JUDGES_WITHIN
+        may_judge = begin[0] in MAY_JUDGE and len(begin) < JUDGES_WITHIN
         if may_judge and not _SENTENCE_END.search(word):
             return ""
-        if any(opening[: len(begin)] == begin for opening in _EMPTY_OPENINGS):
+        if any(opening[: len(begin)] == begin for opening in EMPTY_OPENINGS):
             return ""
         return self._open()
 
@@ -248,17 +222,41 @@ class AnswerGuard:
             words = _words_in(plain)
             self._words += words
             self._sentence += words
-            if self._repeats_itself(word, words):
+            if (end := self._end(word, plain, words)) is not None:
                 self.ended = True
-                return ""
+                return end
         elif plain:
-            self._loop = _Loop()
+            self._loop = Loop()
         self._held += word
         if word.endswith("\n") or _SENTENCE_END.search(word):
             self._sentence = []
+            self._has_ended_sentence = True
+            self._list = RepeatedItems()
             if self._ends_empty:
                 self._opening = []
-        return "" if self._begins_like_repeated() else self._release()
+        return "" if self._waits() else self._release(kept=self._list.waiting)
+
+    def _waits(self) -> bool:
+        """Whether the sentence may become one that is not said."""
+        return self._begins_like_repeated() or (self._ends_empty and may_leak(self._sentence))
+
+    def _end(self, word: str, plain: str, words: list[str]) -> str | None:
+        """What is still said if the answer ends before `word`, None if it goes on."""
+        if self._repeats_itself(word, words):
+            return "" if self._has_said or not self._ends_empty else self._no_content
+        if self._ends_empty and leaks(self._sentence):
+            return self._break_off()
+        if self._repeats is Repeats.FEW and self._list.closes(word, plain):
+            before = self._release(kept=self._list.item_length)
+            return f"{before.rstrip(' ,')}."
+        return None
+
+    def _break_off(self) -> str:
+        if not self._has_said:
+            return self._no_content
+        if len(self._held.split()) + 1 >= len(self._sentence):
+            return ""
+        return "…" if self._has_ended_sentence else f"… {self._no_content}"
 
     def _begins_item(self, word: str) -> re.Match[str] | None:
         """The marker of a list's item: a number at the beginning of a sentence."""
@@ -281,8 +279,11 @@ class AnswerGuard:
         self._held = f"{marker[1]}{number}{marker[3]}"
         return said
 
-    def _release(self) -> str:
-        said, self._held = self._held, ""
+    def _release(self, kept: int = 0) -> str:
+        """What is held, but for its last `kept` characters."""
+        end = max(0, len(self._held) - kept)
+        said, self._held = self._held[:end], self._held[end:]
+        self._has_said = self._has_said or bool(said.strip())
         return said
 
     def _is_obscene(self, word: str, plain: str) -> bool:
@@ -362,27 +363,6 @@ class _Code:
 
 _CODE_INDENT = 4
 _LIST_MARK = re.compile(r"[-*+•]|\d+[.)]")
-
-
-class _Loop:
-    """Finds words that come again and again without others between them."""
-
-    def __init__(self) -> None:
-        self._words: list[str] = []
-        self._same = [0] * (_LONGEST_ROUND + 1)
-        """How many of the last words are the same as those so many words before."""
-
-    def closes(self, word: str) -> bool:
-        """Whether `word`, the next one, ends a loop. Numbers alone are data, not a loop."""
-        self._words.append(word)
-        for length in range(1, min(len(self._words), _LONGEST_ROUND + 1)):
-            same = self._words[-1 - length] == word
-            self._same[length] = count = self._same[length] + 1 if same else 0
-            if count < max((_LOOP_ROUNDS - 1) * length, _LOOP_WORDS - length):
-                continue
-            if not all(one.isdigit() for one in self._words[-length:]):
-                return True
-        return False
 
 
 def _plain(word: str) -> str:

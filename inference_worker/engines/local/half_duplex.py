@@ -274,7 +274,7 @@ class LocalHalfDuplexView(LocalAnsweringView, HalfDuplexView):
 
 
 def _restore_answer(turn: PastTurn, dialogue: Dialogue) -> None:
-    """The played part begins at 0 ms, and the rest, which no one heard, at 1 ms."""
+    """The played part begins at 0 ms, and the rest, which was not played, at 1 ms."""
     whole = str(turn.memo.get("answer", ""))
     rest = whole[len(turn.text) :] if turn.cut and whole.startswith(turn.text) else ""
     pieces = [TimedWord(float(at), text) for at, text in enumerate((turn.text, rest)) if text]

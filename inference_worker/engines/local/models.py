@@ -15,14 +15,15 @@ from antiphon.inference_worker.engines.common.costs import TokenCounter
 from antiphon.inference_worker.engines.common.silero import SpeechDetector
 from antiphon.inference_worker.engines.local.dialogue import (
     LlmMessage,
-    recalled,
     turn_tokens,
     without_faults,
 )
+from antiphon.inference_worker.engines.local.guard import AnswerGuard, Repeats
 from antiphon.inference_worker.engines.local.hearing.transcription import Recogniser
 from antiphon.inference_worker.engines.local.language_model import Generation, LanguageModel
 from antiphon.inference_worker.engines.local.llm import LocalLanguageModel
 from antiphon.inference_worker.engines.local.options import LocalOptions
+from antiphon.inference_worker.engines.local.recall import recalled, said_already
 from antiphon.inference_worker.engines.local.reference.dictionary import dictionary
 from antiphon.inference_worker.engines.local.remote.faults import FAULTS
 from antiphon.inference_worker.engines.local.remote.llm import RemoteLanguageModel
@@ -167,6 +168,19 @@ class LocalSlot:
         if tools or not self._rule_tools:
             return begin(messages, tools)
         return ToolRounds(begin, messages, now)
+
+    def answer_guard(
+        self, *, ends_empty: bool, repeats: Repeats, messages: Sequence[LlmMessage] = ()
+    ) -> AnswerGuard:
+        """`messages`: with `ends_empty`, what the answer is to, and what it must not say again."""
+        options = self.options
+        return AnswerGuard(
+            filter_obscene=options.filter_obscene,
+            language=options.language,
+            ends_empty=ends_empty,
+            repeats=repeats,
+            said=said_already(messages) if ends_empty else (),
+        )
 
     @property
     def _rule_tools(self) -> Sequence[dict[str, Any]]:

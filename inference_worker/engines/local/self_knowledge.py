@@ -11,24 +11,24 @@ from antiphon.inference_worker.engines.local.chinese.script import said_in
 from antiphon.inference_worker.engines.local.dialogue import (
     CUT,
     GREETED,
-    LONGEST_TURN,
-    MOST_TURNS,
     LlmMessage,
 )
 from antiphon.inference_worker.engines.local.guard import cleaned
 from antiphon.inference_worker.engines.local.options import LocalOptions
+from antiphon.inference_worker.engines.local.recall import LONGEST_TURN, MOST_TURNS
 from antiphon.inference_worker.engines.local.rules import chinese
+from antiphon.inference_worker.engines.local.rules.about_itself import PASSING
 from antiphon.inference_worker.engines.local.rules.answer import ENGLISH_ONLY, answer
-from antiphon.inference_worker.engines.local.rules.dates import spoken_date
+from antiphon.inference_worker.engines.local.rules.courtesy import FAREWELL
 from antiphon.inference_worker.engines.local.rules.knowledge import is_unknown
 from antiphon.inference_worker.engines.local.rules.listening import REACTIONS
 from antiphon.inference_worker.engines.local.rules.manner import USUAL, Manner, manner_of
+from antiphon.inference_worker.engines.local.rules.quantities.dates import spoken_date
 from antiphon.inference_worker.engines.local.rules.situation import (
     CANNOT_SEE,
     NAME,
     Situation,
 )
-from antiphon.inference_worker.engines.local.rules.table import FAREWELL, PASSING
 from antiphon.inference_worker.engines.local.sight.scene import Scene
 
 _OTHER_NAME = re.compile(
@@ -99,13 +99,32 @@ class SelfKnowledge:
         `news` has changed. `blind` replaces what the session says without a scene. `doubtful`: the
         recogniser does not believe the words of the last message.
         """
-        last = messages[-1]
-        hears_only = said_in(self._options.language, ENGLISH_ONLY)
-        not_understood = hears_only if doubtful and self._options.rules is not False else None
+        last, by_rule = messages[-1], None
         asks = last["role"] == "user" and isinstance(last["content"], str)
-        if not self._options.rules_apply or not asks:
-            return not_understood
-        before, asked = messages[:-1], last["content"][:LONGEST_TURN]
+        if asks and self._options.rules_apply:
+            situation = self._situation(messages, scene, news, blind)
+            by_rule = self._by_rule(last["content"][:LONGEST_TURN], situation, doubtful=doubtful)
+        if by_rule is None and doubtful and self._options.rules is not False:
+            return said_in(self._options.language, ENGLISH_ONLY)
+        return by_rule
+
+    def _by_rule(self, asked: str, situation: Situation, *, doubtful: bool) -> str | None:
+        if self._chinese:
+            return chinese.answer(asked, situation)
+        text = answer(asked, situation)
+        if text is None:
+            return None
+        if doubtful and (text in REACTIONS or is_unknown(text)):
+            return None  # these take any words
+        if text == ENGLISH_ONLY and not self._options.bundled_model:
+            return None  # a larger model may know the language
+        return cleaned(text) if self._options.filter_obscene else text
+
+    def _situation(
+        self, messages: Sequence[LlmMessage], scene: Scene | None, news: str, blind: str | None
+    ) -> Situation:
+        """What a rule takes into account, apart from the last of `messages`."""
+        before = messages[:-1]
         said = (str(message["content"]) for message in before if message["role"] == "user")
         spoken = (
             str(message["content"])[:LONGEST_TURN]
@@ -113,7 +132,7 @@ class SelfKnowledge:
             if message["role"] == "assistant"
         )
         greeting = str(messages[0]["content"]).partition(GREETED)[2].removesuffix('"')
-        situation = Situation(
+        return Situation(
             self.now(),
             __version__,
             tuple(deque((text[:LONGEST_TURN] for text in said), MOST_TURNS)),
@@ -126,13 +145,3 @@ class SelfKnowledge:
             news=news,
             small_talk=self._options.bundled_model,
         )
-        if self._chinese:
-            return chinese.answer(asked, situation) or not_understood
-        text = answer(asked, situation)
-        if not_understood and text and (text in REACTIONS or is_unknown(text)):
-            return not_understood  # these take any words
-        if text == ENGLISH_ONLY and not self._options.bundled_model:
-            return not_understood  # a larger model may know the language
-        if text is None:
-            return not_understood
-        return cleaned(text) if self._options.filter_obscene else text

@@ -33,6 +33,9 @@ def runner_of(
     tokenizer: Tokenizer,
     *,
     slots: int = 2,
+    context: int = 512,
+    speech_context: int = 256,
+    invariant: bool = False,
     cuda_graphs: bool = False,
     speech_stream: bool = False,
 ) -> ModelRunner:
@@ -40,9 +43,9 @@ def runner_of(
         network,
         Sampler(tokenizer.ids, tokenizer.forbidden, "upstream"),
         slots=slots,
-        context=512,
-        speech_context=256,
-        invariant=False,
+        context=context,
+        speech_context=speech_context,
+        invariant=invariant,
         cuda_graphs=cuda_graphs,
         speech_stream=speech_stream,
     )

@@ -112,9 +112,6 @@ class BackendDuplexView(DemoView, DuplexView):
         unit, self._unit = self._unit, _Unit()
         return self._silent_result(unit) if forced else self._result(unit)
 
-    def finalize(self) -> None:
-        """The server closes its units itself."""
-
     def replay(self, units: Sequence[PastUnit]) -> None:
         """What was said before the newest sound remains as text."""
         if prompt := prompt_with_past(self._prompt, units):

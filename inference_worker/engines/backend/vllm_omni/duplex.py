@@ -153,9 +153,6 @@ class VllmOmniDuplexView(OneSessionView[VllmOmniServer, OmniSession], DuplexView
         unit, self._unit = self._unit, _Unit()
         return self._silence() if forced else self._result(unit)
 
-    def finalize(self) -> None:
-        """The server closes its units itself."""
-
     def played(self, played_ms: float) -> None:
         session = self._prepared()
         if not self._last_response or not session.can("playback_ack"):

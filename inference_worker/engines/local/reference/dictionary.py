@@ -15,7 +15,7 @@ _FILE = Path(__file__).with_name("dictionary.xz")
 
 
 class EntryKind(StrEnum):
-    """What a word stands for, or what its text is. The values are those of the file."""
+    """What a word means, or what its text is. The values are those of the file."""
 
     THING = "c"
     NATURAL = "t"
@@ -23,7 +23,7 @@ class EntryKind(StrEnum):
     PERSON = "p"
     PLACE = "l"
     NAMED = "o"
-    """Another thing with a name of its own: an event, a building, an organisation."""
+    """Another thing with a name: an event, a building, an organisation."""
     ACTION = "v"
     QUALITY = "m"
     SYNONYMS = "s"

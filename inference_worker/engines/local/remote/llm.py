@@ -1,5 +1,6 @@
 """A language model behind OpenAI's chat completions: Ollama, llama-server, vLLM, LM Studio, hosted ones."""
 
+import functools
 import math
 import threading
 import time
@@ -109,7 +110,7 @@ class RemoteLanguageModel(LanguageModel):
         """When the model is known to have been in the server's memory."""
         self._probing: RemoteGeneration | None = None
         self._loading: Exchange | None = None
-        """Of a request that goes on after its user was told that there is no answer."""
+        """Of a request that continues after its user was told that there is no answer."""
 
     @classmethod
     def of(cls, options: LocalOptions) -> "RemoteLanguageModel":
@@ -283,31 +284,18 @@ class RemoteLanguageModel(LanguageModel):
         tools: Sequence[dict[str, Any]],
         must_call: bool = False,
     ) -> RemoteGeneration:
-        def again() -> RemoteGeneration:
-            return self._begin(asked, config, max_tokens, timeout_s, counter, tools, must_call)
-
-        asked = messages
+        again = functools.partial(
+            self._begin, messages, config, max_tokens, timeout_s, counter, tools, must_call
+        )
         continues, tail = messages[-1]["role"] == "assistant", tail_of(messages)
         if continues:
             messages, tail = [*messages, {"role": "user", "content": _GO_ON}], tail + 1
         is_spoken = isinstance(config, DuplexConfig)
         messages = latest(messages, self._terms.room, tail) if is_spoken else list(messages)
-        body: dict[str, Any] = {
-            "model": self._model,
-            "messages": messages,
-            "temperature": config.temperature,
-            "top_p": config.top_p,
-            "max_tokens": max_tokens,
-            "stream": True,
-            "stream_options": {"include_usage": True},
-        }
+        body = self._body(messages, config, max_tokens, tools, must_call=must_call)
         if thinks := self._habit.thinks:
             body["reasoning_effort"] = "none"
             body["max_tokens"] += THOUGHT_TOKENS
-        if tools:
-            body["tools"] = list(tools)
-        if must_call:
-            body["tool_choice"] = "required"
         address = self._server()
         request, exchange = LlmRequest(address, body, is_spoken, tail), Exchange(address)
 
@@ -332,8 +320,32 @@ class RemoteLanguageModel(LanguageModel):
         reply.start(lambda exchange: self._ask_until_loaded(exchange, request))
         return reply
 
+    def _body(
+        self,
+        messages: Sequence[LlmMessage],
+        config: DuplexConfig | GenerationConfig,
+        max_tokens: int,
+        tools: Sequence[dict[str, Any]],
+        *,
+        must_call: bool,
+    ) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "model": self._model,
+            "messages": messages,
+            "temperature": config.temperature,
+            "top_p": config.top_p,
+            "max_tokens": max_tokens,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        if tools:
+            body["tools"] = list(tools)
+        if must_call:
+            body["tool_choice"] = "required"
+        return body
+
     def _stays(self, request: LlmRequest, exchange: Exchange) -> bool:
-        """Whether `request` goes on without its user, one at a time: without one, servers end the load."""
+        """Whether `request` continues without its user, one at a time: without one, servers end the load."""
         with self._lock:
             if request.answered or self._loading is not None or self._closed.is_set():
                 return False

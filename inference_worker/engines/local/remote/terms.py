@@ -17,7 +17,7 @@ from antiphon.inference_worker.engines.local.remote.request import (
 from antiphon.inference_worker.engines.local.rules.tools import RULE_TOOLS
 
 THOUGHT_TOKENS = 2000
-"""For thoughts that cannot be turned off, besides those of the answer."""
+"""For thoughts that cannot be turned off, in addition to those of the answer."""
 
 _THOUGHT_ROOM = "room for thoughts"
 

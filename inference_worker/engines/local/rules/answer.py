@@ -8,18 +8,35 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from antiphon.inference_worker.engines.local.hearing.completeness import is_open
-from antiphon.inference_worker.engines.local.rules.arithmetic import answer_next_sum, answer_sum
-from antiphon.inference_worker.engines.local.rules.clock import answer_clock
-from antiphon.inference_worker.engines.local.rules.dates import answer_date
-from antiphon.inference_worker.engines.local.rules.distances import answer_distance
+from antiphon.inference_worker.engines.local.rules.about_itself import ABOUT_ITSELF, limit_in
+from antiphon.inference_worker.engines.local.rules.after_statement import (
+    AfterStatement,
+    after_statement,
+)
+from antiphon.inference_worker.engines.local.rules.courtesy import FAREWELL, WELCOME
+from antiphon.inference_worker.engines.local.rules.facts_and_jokes import FACT_AND_JOKE_ROWS
+from antiphon.inference_worker.engines.local.rules.fallbacks import FALLBACKS
 from antiphon.inference_worker.engines.local.rules.follow_up import proposed, whole_question
 from antiphon.inference_worker.engines.local.rules.knowledge import answer_knowledge
-from antiphon.inference_worker.engines.local.rules.last_rows import LAST_ROWS
 from antiphon.inference_worker.engines.local.rules.listening import listen
+from antiphon.inference_worker.engines.local.rules.quantities.arithmetic import (
+    answer_next_sum,
+    answer_sum,
+)
+from antiphon.inference_worker.engines.local.rules.quantities.clock import answer_clock
+from antiphon.inference_worker.engines.local.rules.quantities.dates import (
+    answer_date,
+    compare_dates,
+)
+from antiphon.inference_worker.engines.local.rules.quantities.distances import answer_distance
+from antiphon.inference_worker.engines.local.rules.quantities.units import (
+    answer_conversion,
+    compare_previous,
+    convert_previous,
+)
 from antiphon.inference_worker.engines.local.rules.quiz import answer_quiz, approved_in_quiz
 from antiphon.inference_worker.engines.local.rules.situation import Situation
 from antiphon.inference_worker.engines.local.rules.small_talk import SMALL_TALK
-from antiphon.inference_worker.engines.local.rules.table import FAREWELL, RULES, WELCOME, limit_in
 from antiphon.inference_worker.engines.local.rules.text import (
     ASKS,
     COMMON_WORDS,
@@ -27,8 +44,8 @@ from antiphon.inference_worker.engines.local.rules.text import (
     peeled,
     plain,
 )
-from antiphon.inference_worker.engines.local.rules.units import answer_conversion, convert_previous
 from antiphon.inference_worker.engines.local.rules.user_facts import USER_ROWS, introduced
+from antiphon.inference_worker.engines.local.rules.user_statements import not_told, quoted
 
 _ASKS_BACK = re.compile(r"(?<![^.!]) [^.!?]+\?$")
 """The question at the end of an answer: several answers together ask one at most."""
@@ -63,7 +80,8 @@ def answer(question: str, situation: Situation) -> str | None:
 def _answer_whole(question: str, situation: Situation) -> str | None:
     # Statements before a question are no reason to answer them alone.
     talks = situation.small_talk and not _ASKS_LAST.search(question)
-    whole = _answer_one(plain(question), replace(situation, small_talk=talks))
+    stated = None if talks else _answer_one(plain(question), situation, _by_statements)
+    whole = stated or _answer_one(plain(question), replace(situation, small_talk=talks))
     is_one = not _SENTENCE_END.search(question)
     return whole or (_looked_up(question, situation) if is_one else None)
 
@@ -85,8 +103,57 @@ def _answer_end(question: str, situation: Situation) -> str | None:
     begin, _, end = question.rpartition(",")
     if not ASKS.match(plain(begin)) and _answer_one(plain(end), situation) == FAREWELL:
         return FAREWELL
-    of_user = _answer_one(plain(last), situation, _by_user_rows) if last != question else None
-    return of_user or _answer_one(plain(last), situation, _by_last_rows)
+    ways = after_statement(question)
+    behind = next(filter(None, (_answer_after(way, situation) for way in ways)), None)
+    return behind or _answer_one(plain(last), situation, _by_fallbacks)
+
+
+def _answer_after(said: AfterStatement, before: Situation) -> str | None:
+    """The answer to the question behind a statement, if it is one that other words do not change."""
+    stated = plain(said.statement)
+    situation = replace(before, said=(*before.said, said.statement))
+
+    def exactly(text: str, situation: Situation) -> str | None:
+        if of_user := _by_user_rows(text, situation) or _by_statements(text, situation):
+            return of_user
+        elsewhere = _IN_PLACE.search(text) and _HOUR.search(stated)
+        hour = _AT_HOUR.search(stated) if _HAS_TIME.fullmatch(text) else None
+        return (
+            (answer_clock(f"how long until {hour[1]}", situation.now) if hour else None)
+            or (None if elsewhere else answer_clock(text, situation.now))
+            or answer_date(text, situation.now)
+            or answer_conversion(text)
+            or convert_previous(text, stated)
+            or answer_sum(text)
+            or _limit_or_joke(text, situation)
+        )
+
+    asked = whole_question(said.question, situation.said)
+    return _answer_one(plain(asked), situation, exactly) or _looked_up(asked, situation)
+
+
+_IN_PLACE = re.compile(r"\bin\b")
+_HOUR = re.compile(r"\d ?(?:[ap]\.?m|o'clock|:\d)|\b(?:noon|midnight)\b")
+""" "It is noon in London. What time is it in Tokyo?" does not ask for now."""
+
+_AT_HOUR = re.compile(r"\bat ((?:quarter|half|\d|noon|midnight|an? )[\w: ]*)$")
+_HAS_TIME = re.compile(
+    r"(?:so )?how (?:long|much time) (?:have (?:i|we) (?:got|left)|do (?:i|we) have|is (?:that|it|there))"
+    r"(?: left| until then| from now)*"
+)
+
+
+def _limit_or_joke(text: str, situation: Situation) -> str | None:
+    for rows, is_taken in ((ABOUT_ITSELF, limit_in), (_JOKES, bool)):
+        for pattern, function in rows if situation.small_talk else ():
+            found = pattern.fullmatch(text)
+            said = function(found, situation) if found else None
+            if said and is_taken(said):
+                return said
+    return None
+
+
+_JOKES = tuple((re.compile(pattern), answer) for pattern, answer in FACT_AND_JOKE_ROWS)
 
 
 _SENTENCE_END = re.compile(r"[.!?]\s")
@@ -179,7 +246,9 @@ def _answer_exactly(text: str, situation: Situation) -> str | None:
         return again
     if distance := answer_distance(text, situation.previous):
         return distance
-    for pattern, function in (*(SMALL_TALK if situation.small_talk else ()), *RULES):
+    if stated := _by_statements(text, situation):
+        return stated
+    for pattern, function in (*(SMALL_TALK if situation.small_talk else ()), *ABOUT_ITSELF):
         if (found := pattern.fullmatch(text)) and (sentence := function(found, situation)):
             return sentence
     return (
@@ -188,8 +257,12 @@ def _answer_exactly(text: str, situation: Situation) -> str | None:
         or answer_date(text, situation.now)
         or answer_conversion(text)
         or convert_previous(text, plain(situation.previous))
+        or convert_previous(text, plain(" ".join(situation.said[-1:])))
+        or compare_previous(text, plain(situation.previous))
+        or compare_dates(text, situation.previous, situation.now)
         or answer_next_sum(text, situation.previous)
         or answer_sum(text)
+        or (not_told(text, situation) if situation.small_talk else None)
     )
 
 
@@ -204,6 +277,13 @@ def _answer_one(
     return next(filter(None, answers), None)
 
 
+def _by_statements(text: str, situation: Situation) -> str | None:
+    """A larger model finds by itself what the user has told."""
+    if not situation.small_talk:
+        return None
+    return _by_user_rows(text, situation) or quoted(text, situation)
+
+
 def _by_user_rows(text: str, situation: Situation) -> str | None:
     """What the user has said of themselves, whatever the sentences before the question are."""
     if not ASKS.match(text):
@@ -212,11 +292,11 @@ def _by_user_rows(text: str, situation: Situation) -> str | None:
     return next((said for match, row in found if match and (said := row(match, situation))), None)
 
 
-def _by_last_rows(text: str, situation: Situation) -> str | None:
+def _by_fallbacks(text: str, situation: Situation) -> str | None:
     """What the model would answer as a person."""
-    rows = LAST_ROWS if situation.small_talk else ()
+    rows = FALLBACKS if situation.small_talk else ()
     found = ((pattern.fullmatch(text), row) for pattern, row in rows)
-    return next((row(match, situation) for match, row in found if match), None)
+    return next(filter(None, (row(match, situation) for match, row in found if match)), None)
 
 
 _FRAGMENT_WORDS = 3

@@ -1,17 +1,20 @@
-"""What refers to the words before: "And of Italy?" after a question, "Continue" after an interrupted answer."""
+"""What refers to the words before: "And of Italy?" after a question, "there" after a place, "Continue"."""
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from antiphon.inference_worker.engines.local.rules.dates import WHEN
 from antiphon.inference_worker.engines.local.rules.manner import LOUDNESS, PACE
-from antiphon.inference_worker.engines.local.rules.numbers import with_digits, with_ordinals
-from antiphon.inference_worker.engines.local.rules.references import Named, with_names
+from antiphon.inference_worker.engines.local.rules.quantities.dates import WHEN
+from antiphon.inference_worker.engines.local.rules.quantities.numbers import (
+    with_digits,
+    with_ordinals,
+)
+from antiphon.inference_worker.engines.local.rules.quantities.units import is_unit
 from antiphon.inference_worker.engines.local.rules.text import ASKS, LONGEST_CHARS, peeled, plain
-from antiphon.inference_worker.engines.local.rules.units import is_unit
 from antiphon.inference_worker.engines.local.spoken_text.lexicon import WEEKDAYS
 
 STOPPED = "All right."
@@ -91,12 +94,12 @@ def whole_question(text: str, earlier: Iterable[str]) -> str:
 
     Of the last question, the last name, number, day or thing is replaced by that of `text`.
     """
-    asked, named = "", Named()
+    asked, named = "", _Named()
     for question in list(earlier)[-_MOST_EARLIER:]:
         if not (is_passing(question) or (asked and _OF_THE_SAME.fullmatch(question))):
-            asked = _continued(with_names(question.strip(), named), asked)
+            asked = _continued(_with_names(question.strip(), named), asked)
         named = named.after(question)
-    return _continued(with_names(text.strip(), named), asked)
+    return _continued(_with_names(text.strip(), named), asked)
 
 
 def proposed(text: str) -> str:
@@ -178,6 +181,62 @@ def _on_day(asked: str, day: str, *, exact: bool) -> str:
         return f"{asked[: places[-1].start()]}{other}{asked[places[-1].end() :]}"
     question = asked.rstrip(".?! ")
     return f"{question} {on_day}{asked[len(question) :]}"
+
+
+_HOUR = re.compile(
+    r"\bat (noon|midnight|(?:[a-z]+|\d{1,2}(?::[0-5]\d)?)(?: [a-z]+)?(?: ?[ap]\.?m\b| o['’]clock))",
+    re.IGNORECASE,
+)
+_PLACE = re.compile(r"\b(?:in|to) ([A-Z][\w'-]*(?: [A-Z][\w'-]*)*)")
+_DATE = re.compile(rf"\b{WHEN}\b")
+
+_UNTIL_THEN = re.compile(
+    r"\b(?P<before>until|till|before) (?:then|(?:i|we) (?:leave|go|fly|travel)|it starts)\b",
+    re.IGNORECASE,
+)
+_WEEKDAY = re.compile(
+    r"\b(?P<before>what (?:week)?day(?: of the week)? (?:is|was)) (?:that|it|then)(?=[.?!]*$)",
+    re.IGNORECASE,
+)
+_FROM_NOW = re.compile(r"\bhow long is (?:that|it) from now\b", re.IGNORECASE)
+_THERE = re.compile(
+    r"(?P<before>\b(?:time|hour|weather)\b[^.?!]*?)(?: over)? there\b", re.IGNORECASE
+)
+
+
+class _Named(NamedTuple):
+    """What the texts so far named last; empty if they named none."""
+
+    hour: str = ""
+    place: str = ""
+    date: str = ""
+
+    def after(self, text: str) -> _Named:
+        """The same, after `text`."""
+        return _Named(
+            _last_in(text, _HOUR) or self.hour,
+            _last_in(text, _PLACE) or self.place,
+            _last_in(with_ordinals(plain(text)), _DATE) or self.date,
+        )
+
+
+def _with_names(text: str, named: _Named) -> str:
+    """`text` with the names that the texts before, or its own sentences before, gave."""
+    *begin, last = re.split(r"(?<=[.!?])\s+", text)
+    hour, place, date = functools.reduce(_Named.after, begin, named)
+    if place:
+        last = _THERE.sub(rf"\g<before> in {place}", last)
+    if date:
+        last = _WEEKDAY.sub(rf"\g<before> {date}", last)
+        last = _FROM_NOW.sub(f"how long is it until {date}", last)
+    if hour or date:
+        last = _UNTIL_THEN.sub(rf"\g<before> {hour or date}", last)
+    return " ".join([*begin, last])
+
+
+def _last_in(text: str, pattern: re.Pattern[str]) -> str:
+    found = list(pattern.finditer(text))
+    return found[-1][found[-1].lastindex or 0] if found else ""
 
 
 _WHAT = r"(?:it|that|then|now|the (?:story|answer|list|explanation)|your (?:story|answer)|where you stopped)"

@@ -6,10 +6,11 @@ whom to call, rather once too often.
 
 import re
 
+from antiphon.inference_worker.engines.local.rules.about_itself import CRISIS
+from antiphon.inference_worker.engines.local.rules.after_statement import asks_within
+from antiphon.inference_worker.engines.local.rules.facts_and_jokes import TOLD
 from antiphon.inference_worker.engines.local.rules.situation import Situation
 from antiphon.inference_worker.engines.local.rules.small_talk import CONDOLENCE
-from antiphon.inference_worker.engines.local.rules.stock import TOLD
-from antiphon.inference_worker.engines.local.rules.table import CRISIS
 from antiphon.inference_worker.engines.local.rules.text import ASKS, peeled, plain
 
 _TO_WHAT_IS = (
@@ -41,7 +42,8 @@ _IS_IN_DANGER = re.compile(
     r"(?!.*\b(?:movie|film|book|game|story|series|show|dream(?:ed|t)?|song|news|play(?:ed|ing)?"
     r"|killing (?:me|it|time)|nose)\b)(?=.*\b(?:i|me|my|we|us|our|someone|somebody|there)\b)"
     r".*\b(?:kill(?:s|ed|ing)?|murder(?:s|ed|er)?|rap(?:e|ed|ing)|abus(?:e|es|ed|ing|ive)|guns?|bombs?|weapons?"
-    r"|(?:hits?|beats?|hurts?|punch(?:es|ed)|chok(?:es|ed)|stab(?:s|bed)|shot|threaten(?:s|ed)|attack(?:s|ed)|stalk(?:s|ed)"
+    r"|(?:hits?|beats?|hurts?|punch(?:es|ed)|chok(?:es|ed)|stab(?:s|bed)|shot|threaten(?:s|ed)|attack(?:s"
+    r"|ed)|stalk(?:s|ed)"
     r"|following) (?:me|us|him|them|my|our|his)"
     r"|(?:am|is|are|was|were) (?:being )?(?:attacked|threatened|stalked|followed|beaten|stabbed|shot)"
     r"|with a knife|on fire|(?:drank|swallowed|mixed) (?:\w+ )*bleach|poisoned|overdos(?:e|ed)|pills|tablets"
@@ -55,7 +57,8 @@ _IS_ILL = re.compile(
 
 _PERSONAL = re.compile(r"\b(?:i|me|my|mine|we|us|our)\b")
 _STATES = re.compile(
-    r"(?:i|we|he|she|they|it|there|my|our|his|her|their|mine|the|this|that|these|those|sometimes|yesterday|today"
+    r"(?:i|we|he|she|they|it|there|my|our|his|her|their|mine|the|this|that|these|those|sometimes|yesterday"
+    r"|today"
     r"|last)\b.+"
 )
 _PAST = re.compile(
@@ -67,7 +70,8 @@ _WISHES = re.compile(r"(?:i|we) (?:need|want|would like|am trying|are trying|am 
 _FOR_THE_MODEL = re.compile(
     r".*\b(?:i (?:want|need|would like) (?:you|to (?:know|hear|learn|ask|talk|see|play|stop|change))"
     r"|i (?:think|mean|said|prefer)|(?:do|did|does) not (?:understand|know|get|hear|believe|want|like|think)"
-    r"|meant|asked|you|your|(?:have|got) to go|go now|(?:first|second|other|last) 1|not [a-z]+$)\b.*"
+    r"|meant|asked|not ask|(?:my|the) question|you|your|(?:have|got) to go|go now|(?:first|second|other"
+    r"|last) 1|not [a-z]+$)\b.*"
 )
 """Questions, corrections and opinions in the form of a statement."""
 
@@ -86,7 +90,12 @@ def listen(question: str, situation: Situation) -> str | None:
     if situation.persona or re.match(r"(?:no|nope|sorry)\b", text):
         return None
     *_, text = peeled(text)
-    if ASKS.match(text) or not _STATES.fullmatch(text) or _FOR_THE_MODEL.fullmatch(text):
+    if (
+        ASKS.match(text)
+        or asks_within(text)
+        or not _STATES.fullmatch(text)
+        or _FOR_THE_MODEL.fullmatch(text)
+    ):
         return None
     grieves = situation.previous.startswith(CONDOLENCE) or situation.previous in _TO_GRIEF
     if grieves and not _WISHES.fullmatch(text):

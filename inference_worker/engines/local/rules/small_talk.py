@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 
 from antiphon.inference_worker.engines.local.reference.dictionary import EntryKind, dictionary
-from antiphon.inference_worker.engines.local.rules.follow_up import GO_ON
-from antiphon.inference_worker.engines.local.rules.situation import Answer, Situation
-from antiphon.inference_worker.engines.local.rules.stock import (
+from antiphon.inference_worker.engines.local.rules.facts_and_jokes import (
     ANOTHER_JOKE,
-    STOCK_ROWS,
+    FACT_AND_JOKE_ROWS,
     another_joke,
 )
+from antiphon.inference_worker.engines.local.rules.follow_up import GO_ON
+from antiphon.inference_worker.engines.local.rules.situation import Answer, Situation
 from antiphon.inference_worker.engines.local.rules.text import PLEASE
+from antiphon.inference_worker.engines.local.rules.verdicts import VERDICT_ROWS
 
 _VERY = r"(?:(?:so|very|really|quite|pretty|a bit|a little|kind of|just|too|all|still|always|also|feeling) )*"
 _WHEN = (
@@ -132,6 +133,11 @@ def _on_a_job(found: re.Match[str], _: Situation) -> str | None:
     return "That sounds interesting. What do you like about it?" if is_job else None
 
 
+def _on_an_age(_: re.Match[str], situation: Situation) -> str:
+    goes_on = "Please go on." if situation.said else "What shall we talk about?"
+    return f"Thank you for telling me. {goes_on}"
+
+
 def _on_a_journey(found: re.Match[str], _: Situation) -> str | None:
     if EntryKind.PLACE not in dictionary().find(found["place"]):
         return None
@@ -226,7 +232,7 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
         rf"(?:it|today) is my birthday{_WHEN}|i am (?:getting married|engaged){_WHEN}",
     ),
     *_rows(
-        "Thank you for telling me. What shall we talk about?",
+        _on_an_age,
         r"i am \d{1,3}(?: years old)?",
     ),
     # What the user does
@@ -335,47 +341,12 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
         _other_name,
     ),
     # The assistant
-    *_rows(
-        "I am sorry. My language model is very small and makes mistakes. Please ask in other words.",
-        r"i (?:really )?(?:hate|do not like|dislike) you",
-        r"you are (?:so |very |really |pretty )*(?:stupid|dumb|useless|bad|annoying|boring|terrible|wrong"
-        r"|an? (?:idiot|fool|moron|bad \w+)|crazy|horrible|awful|not (?:(?:very|so|that) )*(?:smart"
-        r"|clever|helpful|good|nice|funny|listening)(?: are you)?)",
-        r"you (?:suck|do not understand(?: me| anything)?|understand nothing|know nothing|make no sense)",
-        r"(?:no )?(?:that|this) (?:is|was) (?:wrong|not right|not correct|false|incorrect|nonsense|stupid"
-        r"|a bad answer|bad|terrible|not (?:good|funny|helpful)|not what i (?:asked|meant|said))"
-        r"|you (?:have )?(?:already |just )+(?:said|told me) (?:that|this|it)(?: before)?"
-        r"|that makes no sense|(?:you are )?wrong",
-    ),
-    *_rows(
-        "I am sorry that I annoyed you. What can I do better?",
-        r"that (?:was|is) (?:so |very |really )?(?:rude|mean|impolite|not (?:very )?(?:nice|polite))",
-        r"(?:oh )?(?:fuck|screw|damn|bugger|piss)(?: (?:you|off|this|that|it|yourself))+|go to hell|get lost"
-        r"|kiss my [a-z]+|you (?:bastard|moron|jerk|loser)|idiot|moron|stupid|asshole|bullshit|this sucks",
-    ),
-    *_rows(
-        "Thank you, that is kind of you.",
-        r"you are (?:an? )?(?:real |total |absolute )?(?:lifesaver|life saver|star|angel|genius|hero|legend"
-        r"|gem|treasure)",
-        r"i (?:really )?(?:love|like) you(?: too| so much| very much| a lot)*",
-        r"you are (?:so |very |really |the |pretty )*(?:great|good|nice|funny|smart|clever|kind|sweet|cool"
-        r"|amazing|awesome|best|helpful|cute|my friend)",
-        r"(?:that (?:is|was) )?(?:a )?(?:good (?:job|answer|1)|well done|nice 1|great answer)",
-        r"i (?:really )?(?:like|love) your voice",
-        r"(?:you have|your voice is) (?:such )?(?:an? )?(?:very |really )*(?:nice|good|great|lovely|beautiful"
-        r"|pleasant|sweet)(?: voice)?",
-    ),
+    *VERDICT_ROWS,
     *_rows(
         _of_program("A program speaks here, and I sound like one."),
         rf"(?:you|your voice) (?:sounds?|speaks?|talks?|is) {_VERY}(?:like )?(?:an? )?(?:robot|machine"
         r"|computer|strange|weird|odd|unnatural|artificial|mechanical|metallic)(?:ic|ly)?",
         r"why do(?:es)? (?:you|your voice) (?:sound|speak|talk) (?:like|so) .+",
-    ),
-    *_rows(
-        "I am sorry. I need a moment to think.",
-        r"(?:why are you|are you (?:always|usually)|you are) (?:(?:always|this|so|very|really) )*slow",
-        r"why (?:does (?:it|this|that)|do you) (?:always )?(?:take|need) (?:you )?so (?:long|much time).*",
-        r"what (?:took|takes|is taking) (?:you )?so long",
     ),
     *_rows(
         "I can only play a quiz, riddles, and rock, paper, scissors. Say: quiz me, or: tell me a riddle.",
@@ -396,14 +367,6 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
         rf"i (?:really |still )?miss (?:him|her|them|my {_KIN}|my {_KIN}s|home){_WHEN}",
     ),
     *_rows("I am not good at rhymes. Ask me for a joke or a story.", r".+ rhymes? with .+"),
-    *_rows(
-        "I am glad. What else would you like to know?",
-        r"(?:that (?:is|was) |how )?(?:very |so |really |pretty )*(?:funny|interesting|cool|nice|great"
-        r"|good to know|amazing|awesome|wonderful|true|right|correct|deep|profound)",
-        r"perfect|excellent|brilliant|fantastic|incredible|unbelievable|fascinating|hilarious|sweet|exactly"
-        r"|absolutely|definitely|agreed|fair enough|lol|(?:ha ?)+|wow|i see|i understand|got it"
-        r"|(?:that )?makes sense",
-    ),
     *_rows(
         "Thank you, and the same to you!",
         r"(?:i wish you (?:a )?)?(?:merry|happy) (?:birthday|christmas|new year|easter|holidays|thanksgiving"
@@ -498,7 +461,7 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
         r"(?:i am |i feel )?(?:so |very )?lonely|keep me company|i need (?:someone|somebody) to talk to"
         r"|i have (?:no friends|nobody to talk to)",
     ),
-    *STOCK_ROWS,
+    *FACT_AND_JOKE_ROWS,
 )
 
 

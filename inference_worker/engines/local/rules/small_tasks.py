@@ -180,7 +180,7 @@ _ITS_WORD = r"(?:the (?:word|verb|noun) )?(?:to |an? )?(?P<word>[a-z]+)"
 
 TASK_ROWS: tuple[tuple[str, Answer], ...] = (
     *_CHANCE,
-    (rf"(?:how (?:do|would|can) (?:you|i|we) (?:spell|write(?= the word\b))|how is(?= .*\bspel(?:led"
+    (rf"(?:how (?:do|did|would|can) (?:you|i|we) (?:spell|write(?= the word\b))|how is(?= .*\bspel(?:led"
      rf"|t)\b)|what is the spelling of|{PLEASE}spell)"
      rf"(?: the word| out| me)* (?P<word>[a-z']+)(?: spelled| spelt)?(?: for me)?", _spell),
     (rf"{_NAMES_FORM}(?:simple )?past(?: (?:tense|form|participle))? (?:of|for) {_ITS_WORD}", _past),

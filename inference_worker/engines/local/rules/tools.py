@@ -16,12 +16,12 @@ from antiphon.inference_worker.engines.local.language_model import (
     RequestRefused,
 )
 from antiphon.inference_worker.engines.local.remote.faults import NO_ANSWER
-from antiphon.inference_worker.engines.local.rules.arithmetic import answer_sum
-from antiphon.inference_worker.engines.local.rules.clock import answer_clock
-from antiphon.inference_worker.engines.local.rules.dates import answer_date
-from antiphon.inference_worker.engines.local.rules.distances import answer_distance
+from antiphon.inference_worker.engines.local.rules.quantities.arithmetic import answer_sum
+from antiphon.inference_worker.engines.local.rules.quantities.clock import answer_clock
+from antiphon.inference_worker.engines.local.rules.quantities.dates import answer_date
+from antiphon.inference_worker.engines.local.rules.quantities.distances import answer_distance
+from antiphon.inference_worker.engines.local.rules.quantities.units import answer_conversion
 from antiphon.inference_worker.engines.local.rules.text import LONGEST_CHARS, plain
-from antiphon.inference_worker.engines.local.rules.units import answer_conversion
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,7 +148,11 @@ def _job(found: re.Match[str], situation: Situation) -> str | None:
     return None if found[0] == "what do i do" else "I do not know what you do."
 
 
-_AGE = r"\bi am (?:turning )?(\d{1,3})(?: years old)?(?: today)?$"
+_AGE = (
+    r"\bi am (?:turning )?(\d{1,3})(?: years old)?(?: today)?"
+    r"(?: (?:and|but|so) (?:i|my|we|he|she|it|still|just|live|have)\b.*)?$"
+)
+_BORN = r"\bi was born (?:(?:back )?in )(?:[a-z]+ )?(\d{4})\b"
 _NO_AGE = "I do not know how old you are."
 
 
@@ -157,6 +161,16 @@ def _age_in_years(found: re.Match[str], situation: Situation) -> str:
     if age is None:
         return _NO_AGE
     return f"You said that you are {age}, so you will be {int(age) + int(found['years'])}."
+
+
+def _age(_: re.Match[str], situation: Situation) -> str:
+    if (age := _find(situation, _AGE)) is not None:
+        return f"You said that you are {age}."
+    born = _find(situation, _BORN)
+    years = situation.now.year - int(born) if born else 0
+    if not 0 < years < _MOST_YEARS:
+        return _NO_AGE
+    return f"You are {years - 1} or {years} years old, before or after your birthday this year."
 
 
 def _age_of_year(found: re.Match[str], situation: Situation) -> str | None:
@@ -223,8 +237,9 @@ USER_ROWS: tuple[tuple[str, Answer], ...] = (
      _said_of(rf"\bi (?:am|come|am come|came|am coming) (?:originally )?from ([^.,!?]+?){_END}", "are from",
               "I do not know where you are from.")),
     (r"what (?:do i do|is my (?:job|profession))(?: for (?:a living|work))?|what do i work(?: as)?", _job),
-    (r"(?:do you (?:know|remember) )?(?:guess )?how old (?:am i|i am)|(?:what is|guess) my age",
-     _said_of(_AGE, "are", _NO_AGE)),
+    (r"(?:do you (?:know|remember) )?(?:guess )?how old (?:am i|i am|(?:did|have) i (?:say|said|tell"
+     r"|told)(?: you)?"
+     r"(?: that)? i (?:am|was))|(?:what is|guess) my age", _age),
     (r"how old (?:is|are|would be|am|would|will) (?:i|someone|somebody|a person|people|a (?:man|woman|child)"
      r"|the person)(?: be)?(?: now| today)?(?: (?:if|when|who) (?:i|he|she|they) (?:was|were)| (?:who|that)"
      r" (?:is|are|was|were))? born in (?P<year>\d{4})", _age_of_year),

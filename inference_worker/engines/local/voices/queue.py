@@ -18,7 +18,7 @@ OVERHEAD_LETTERS = 7
 """A run takes as long as its letters and these: the silence around them is computed too."""
 
 _RECENT_RUNS = 5
-"""Their median is the speed: a machine that stands still for a moment is not slow."""
+"""Their median is the speed: a machine that stalls for a moment is not slow."""
 
 _FORGIVEN = 0.9
 
@@ -28,7 +28,7 @@ _WAKE_S = 0.1
 
 
 class SynthesisCancelled(Exception):
-    """Nobody waits for the speech any more."""
+    """No session waits for the speech any more."""
 
 
 @dataclass(order=True, slots=True)

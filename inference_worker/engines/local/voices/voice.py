@@ -74,7 +74,7 @@ class KokoroVoice:
         return spoken
 
     def rehearse(self, clause: Clause) -> None:
-        """Speak the clause when nobody waits, and keep it."""
+        """Speak the clause when no session waits, and keep it."""
         spoken = self.speak(clause, math.inf)
         self._said.add(self._key(clause, 1.0), spoken)  # what is said twice is kept
 

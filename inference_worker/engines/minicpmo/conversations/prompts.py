@@ -85,7 +85,7 @@ def message_text(parts: Sequence[PromptPart], *, joint: str, first_image_id: int
 
 
 def embed_prompt(
-    tokenizer: Tokenizer, text: str, parts: Sequence[PromptPart], *, full_attention: bool = False
+    tokenizer: Tokenizer, text: str, parts: Sequence[PromptPart], *, full_attention: bool
 ) -> Steps[list[Piece]]:
     """`text` as pieces to feed, with the embeddings of `parts` in place of the placeholders.
 

@@ -34,7 +34,7 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.slotted_transformer i
     SlottedTransformer,
     TokenPlaces,
 )
-from antiphon.inference_worker.engines.minicpmo.scheduling.steps import CODES_PER_STEP, DecodeCodes
+from antiphon.inference_worker.engines.minicpmo.scheduling.steps import DecodeCodes
 
 _NO_STEP = DecodeCodes(0, 0, 0, CodeRow(SpeechSettings(), (0,), may_end=True), ())
 """Fills the rows of a batch that no session uses."""
@@ -82,7 +82,7 @@ class CodeDecoder:
         model: SpeechModel,
         transformer: SlottedTransformer,
         graphs: GraphPool,
-        per_step: int = CODES_PER_STEP,
+        per_step: int,
     ) -> None:
         self._per_step = per_step
         self._model = model

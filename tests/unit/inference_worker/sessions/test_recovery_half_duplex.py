@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from antiphon.inference_worker.engines.types import PastTurn
 from antiphon.inference_worker.sessions.conversation_past import FinishedStep, encode_steps
 from antiphon.inference_worker.sessions.recovery import (
-    GUARD_SAMPLES,
+    IGNORED_AFTER_PREPARE,
     RecoveredHalfDuplex,
     StreamHistory,
     StreamRecord,
@@ -68,13 +68,17 @@ def test_a_session_without_a_turn_processes_all_input_again() -> None:
     state = recovered(PREPARED, VadOut(input_n=4, speaking=True))
     assert state.prepare is PREPARE
     assert state.position == StreamPosition(7, 1, 1)
-    assert (state.speaking, state.guard, state.next_index) == (True, GUARD_SAMPLES, 0)
+    assert (state.speaking, state.ignored_samples, state.next_index) == (
+        True,
+        IGNORED_AFTER_PREPARE,
+        0,
+    )
 
 
 def test_old_silence_is_not_processed_again() -> None:
     state = recovered(PREPARED, chunks=30)
     assert state.position == StreamPosition(7, 1, 31 - 9)
-    assert state.guard == 0
+    assert state.ignored_samples == 0
 
 
 def test_complete_turns_are_replayed_and_input_continues_after_the_last() -> None:
@@ -87,7 +91,7 @@ def test_complete_turns_are_replayed_and_input_continues_after_the_last() -> Non
     assert float_bytes(turn.audio) == UTTERANCE
     assert state.open_turn is None
     assert state.position == StreamPosition(7, 1, 6)
-    assert (state.next_index, state.guard, state.speaking) == (2, 0, False)
+    assert (state.next_index, state.ignored_samples, state.speaking) == (2, 0, False)
 
 
 def test_an_open_answer_is_recovered_with_its_published_text() -> None:
@@ -116,7 +120,7 @@ def test_a_greeting_is_recovered_before_in_and_after_it() -> None:
     after = recovered(PREPARED, GREETING, DeltaOut(text_delta="Hello"), done(0, 3))
     [turn] = after.turns
     assert (turn.audio, turn.text) == (None, "answer 0")
-    assert (after.position, after.guard) == (StreamPosition(7, 1, 3), 0)
+    assert (after.position, after.ignored_samples) == (StreamPosition(7, 1, 3), 0)
     assert (within.prepared_at, after.prepared_at) == (None, None)
 
 
@@ -133,7 +137,7 @@ def test_a_trimmed_session_keeps_the_newest_turns() -> None:
     assert state.prepare is SAVED
     assert [turn.text for turn in state.turns] == ["answer 2"]
     assert (state.position, state.next_index) == (StreamPosition(7, 1, 5), 3)
-    assert (state.guard, state.shortened) == (0, True)
+    assert (state.ignored_samples, state.shortened) == (0, True)
     nothing_begun = recover_half_duplex(
         StreamHistory(inputs[4:], outputs[6:], (StreamPosition(7, 1, 1), SAVED))
     )
@@ -167,4 +171,8 @@ def test_the_stored_past_comes_before_the_turns_in_the_streams() -> None:
     assert (state.open_turn.index, state.next_index, state.shortened) == (3, 4, False)
     assert state.position == StreamPosition(7, 1, 8)
     quiet = recover_half_duplex(StreamHistory(inputs, (), prepare, past))
-    assert (quiet.next_index, quiet.position, quiet.guard) == (2, StreamPosition(7, 1, 4), 0)
+    assert (quiet.next_index, quiet.position, quiet.ignored_samples) == (
+        2,
+        StreamPosition(7, 1, 4),
+        0,
+    )

@@ -6,10 +6,11 @@ import time
 
 import pytest
 
-from antiphon.inference_worker.engines.local.dialogue import LlmMessage, recalled
+from antiphon.inference_worker.engines.local.dialogue import LlmMessage
 from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
-from antiphon.inference_worker.engines.local.rules import follow_up, references
+from antiphon.inference_worker.engines.local.recall import recalled
+from antiphon.inference_worker.engines.local.rules import follow_up
 from antiphon.inference_worker.engines.local.rules.follow_up import (
     rest_to_continue,
     whole_question,
@@ -46,6 +47,21 @@ TEXTS = (
     _filled("thanks", " for a", "("),
     _filled("i", " have just", " j("),
     _filled("read the text", " out to me", " ("),
+    _filled("", "good night ", "see you later later ("),
+    _filled("thanks that is", " very", " ("),
+    _filled("if ", "a ", "at 1 and it takes 1 hour when ("),
+    _filled("how many hours ", "a ", "from 1 to ("),
+    _filled("if ", "a ", "1 a and 2 a share it ("),
+    _filled("have you ", "got have ", "a dog ("),
+    _filled("tell me ", "a good ", "joke ("),
+    _filled("is ", "the a of ", "in a ("),
+    _filled("", "the a is ", "a, right?"),
+    _filled("what did i say", " what did i say", "("),
+    _filled("my dog what is", " is what is", "("),
+    _filled("a, what", ", what is a", "("),
+    _filled("yes", " yes i think", "("),
+    _filled("you are", " so really", "("),
+    _filled("how many times did i say", " is my", "("),
 )
 
 
@@ -60,7 +76,6 @@ def test_each_of_the_last_turns_is_read_a_few_times(monkeypatch: pytest.MonkeyPa
         read.append(text)
         return plain(text)
 
-    monkeypatch.setattr(references, "plain", reads)
     monkeypatch.setattr(follow_up, "plain", reads)
     earlier = [f"What is the capital of the country {turn}?" for turn in range(400)]
     assert whole_question("And of Italy?", [*earlier, "What is the capital of Peru?"]) == (

@@ -295,3 +295,75 @@ def test_empty_items_end_an_answer() -> None:
 )
 def test_the_items_of_a_list_count_up(answer: str, said: str) -> None:
     assert guarded(answer) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "A beginner should not know the weather, news, or prices.",
+            f"A beginner should not know the… {NO_CONTENT}",
+        ),
+        ("I'm a hard-boiled, no-name AI designed to provide information.", NO_CONTENT),
+        ("I'm not a weather-related AI, but I can sing.", NO_CONTENT),
+        ("I am a helpful assistant. I can help you.", NO_CONTENT),
+        (
+            "Yes. I'm not talking about the weather, the news, or prices.",
+            "Yes. I'm not talking about the…",
+        ),
+        ("It is warm. I'm just an AI. I like it.", "It is warm. "),
+        ("The weather is nice, and prices are low.", "The weather is nice, and prices are low."),
+        ("I'm a small bird. I can fly.", "I'm a small bird. I can fly."),
+        ("A helpful friend is a small miracle.", "A helpful friend is a small miracle."),
+        ("I am a", "I am a"),
+    ],
+)
+def test_a_part_of_the_prompt_is_not_said(text: str, said: str) -> None:
+    assert guarded(text, ends_empty=True).rstrip() == said.rstrip()
+    assert guarded(text) == text
+
+
+SAID = ("You can make a lemon cake, but not now.", "That is very good.")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f"{SAID[0]} It is good.", NO_CONTENT),
+        (f"Of course. {SAID[0]} It is good.", "Of course."),
+        ("You can make a lemon cake, but not", NO_CONTENT),
+        ("You can make a lemon pie. It is good.", "You can make a lemon pie. It is good."),
+        (f"{SAID[1]} I like it.", f"{SAID[1]} I like it."),
+    ],
+)
+def test_a_sentence_of_the_answer_before_is_not_said_again(text: str, said: str) -> None:
+    guard = AnswerGuard(filter_obscene=True, ends_empty=True, said=SAID)
+    spoken = "".join(guard.feed(piece) for piece in re.findall(r"\s?\S{1,4}|\s", text))
+    assert (spoken + guard.flush()).rstrip() == said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Pack a light, a light, a light.", "Pack a light, a light."),
+        (
+            "You can have a pizza, a salad, a cake, a cake, a salad, a cake, a cookie, a cake.",
+            "You can have a pizza, a salad, a cake, a cake, a salad.",
+        ),
+        (
+            "Buy a phone, a camera, camera, camera, and a laptop.",
+            "Buy a phone, a camera, camera.",
+        ),
+        ("No, no, no, no. That is it.", "No, no, no, no. That is it."),
+        (
+            "Merrily, merrily, merrily, life is a dream.",
+            "Merrily, merrily, merrily, life is a dream.",
+        ),
+        ("Pack a tent, a lamp, a rope, and a map.", "Pack a tent, a lamp, a rope, and a map."),
+        ("Red wine, white wine, and rose wine.", "Red wine, white wine, and rose wine."),
+        ("Add a cup, a cup of milk, a cup of oil.", "Add a cup, a cup of milk, a cup of oil."),
+    ],
+)
+def test_a_list_ends_before_a_thing_comes_a_third_time(text: str, said: str) -> None:
+    assert guarded(text) == said
+    assert guarded(text, repeats=Repeats.ALL) == text

@@ -8,8 +8,15 @@ from fractions import Fraction
 import pytest
 
 from antiphon.inference_worker.engines.local.rules.answer import answer
-from antiphon.inference_worker.engines.local.rules.arithmetic import answer_next_sum, answer_sum
-from antiphon.inference_worker.engines.local.rules.numbers import is_rounded, said, with_digits
+from antiphon.inference_worker.engines.local.rules.quantities.arithmetic import (
+    answer_next_sum,
+    answer_sum,
+)
+from antiphon.inference_worker.engines.local.rules.quantities.numbers import (
+    is_rounded,
+    said,
+    with_digits,
+)
 from antiphon.inference_worker.engines.local.rules.situation import Situation
 from antiphon.inference_worker.engines.local.rules.text import plain
 from antiphon.inference_worker.engines.local.rules.tools import call_rule

@@ -2,11 +2,13 @@
 
 import pytest
 
-from antiphon.inference_worker.engines.local.dialogue import LlmMessage, recalled
+from antiphon.inference_worker.engines.local.dialogue import CUT, LlmMessage
 from antiphon.inference_worker.engines.local.doubt import UNSURE
 from antiphon.inference_worker.engines.local.guard import NO_CONTENT
+from antiphon.inference_worker.engines.local.recall import recalled, said_already
+from antiphon.inference_worker.engines.local.rules.about_itself import LIMITS
 from antiphon.inference_worker.engines.local.rules.follow_up import whole_question
-from antiphon.inference_worker.engines.local.rules.table import LIMITS
+from antiphon.inference_worker.engines.local.rules.listening import REACTIONS
 
 SYSTEM: LlmMessage = {"role": "system", "content": "Be brief."}
 
@@ -77,6 +79,49 @@ def test_what_is_no_question_follows_examples_and_the_last_exchange() -> None:
     assert [message["role"] for message in said[1:]] == ["user", "assistant"] * 3 + ["user"]
     plain = recalled(conversation(*PAST, "My neighbour plays the trumpet."), examples=False)
     assert plain == [SYSTEM, *said[-3:]]
+
+
+@pytest.mark.parametrize("reaction", sorted(REACTIONS))
+def test_the_model_reads_a_statement_with_the_question_and_without_the_reaction(
+    reaction: str,
+) -> None:
+    said = conversation("I'm allergic to peanuts", reaction, "What am I allergic to?")
+    assert recalled(said) == conversation("I'm allergic to peanuts. What am I allergic to?")
+
+
+@pytest.mark.parametrize(
+    ("texts", "read"),
+    [
+        (
+            ("My sofa is red!", "I see. Tell me" + CUT, "How do I get it out?"),
+            ("My sofa is red! How do I get it out?",),
+        ),
+        (
+            ("I had a dream.", "I see. What happened then?", "How do plants grow?"),
+            ("How do plants grow?",),
+        ),
+        (
+            ("I had soup.", "I see. What happened then?", "Was it good?", "I hope so.", "And now?"),
+            ("I had soup. Was it good?", "I hope so.", "And now?"),
+        ),
+        (
+            (
+                *("I live with my uncle.", "I understand. Please go on."),
+                *("He is old.", "I see. Tell me more about it."),
+                *("He has a cat.", "I understand. Please go on."),
+                *("It is black.", "I see. Tell me more about it."),
+                *("Who do I live with?",),
+            ),
+            ("I live with my uncle. He has a cat. It is black. Who do I live with?",),
+        ),
+        (("I see a dog.", "I see.", "Is it big?"), ("I see a dog. Is it big?",)),
+        (("I see a dog.", "I see it.", "Is it big?"), ("I see a dog.", "I see it.", "Is it big?")),
+    ],
+)
+def test_statements_are_read_with_what_refers_to_them(
+    texts: tuple[str, ...], read: tuple[str, ...]
+) -> None:
+    assert recalled(conversation(*texts)) == conversation(*read)
 
 
 def test_an_answer_that_is_continued_stays_at_the_end() -> None:
@@ -165,3 +210,24 @@ def test_other_messages_stay_as_they_are(said: list[LlmMessage]) -> None:
 )
 def test_a_short_question_continues_the_last_one(earlier: list[str], text: str, whole: str) -> None:
     assert whole_question(text, earlier) == whole
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ("What did he smoke?", ["It is big.", "It ended in 1945.", "Yes, it is."]),
+        ("When did it end?", ["It is big.", "It ended in 1945.", "Yes, it is."]),
+        ("In what year has it ended?", ["It is big.", "Yes, it is."]),
+        ("How was it?", []),
+    ],
+)
+def test_sentences_that_another_answer_should_not_repeat(question: str, said: list[str]) -> None:
+    past = conversation("One?", "No.", "Two?", "It is big. It ended in 1945.", "How was it?")
+    answered: list[LlmMessage] = [{"role": "assistant", "content": "Yes, it is."}]
+    asked: list[LlmMessage] = [{"role": "user", "content": question}]
+    assert said_already([*past, *answered, *asked]) == said
+
+
+def test_the_words_of_a_follow_up_are_those_of_the_question_that_it_continues() -> None:
+    past = conversation("What is the capital of Italy?", "The capital of Italy is Rome.")
+    assert said_already([*past, {"role": "user", "content": "And of Germany?"}]) == []

@@ -11,17 +11,17 @@ import pytest
 from antiphon.inference_worker.engines.local.dialogue import LlmMessage
 from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.rules import small_talk
+from antiphon.inference_worker.engines.local.rules.about_itself import ABOUT_ITSELF, CRISIS
 from antiphon.inference_worker.engines.local.rules.answer import (
     ENGLISH_ONLY,
     answer,
     is_not_english,
 )
-from antiphon.inference_worker.engines.local.rules.last_rows import LAST_ROWS
+from antiphon.inference_worker.engines.local.rules.facts_and_jokes import IDEAS
+from antiphon.inference_worker.engines.local.rules.fallbacks import FALLBACKS
 from antiphon.inference_worker.engines.local.rules.listening import DANGER
 from antiphon.inference_worker.engines.local.rules.manner import Manner, manner_of
 from antiphon.inference_worker.engines.local.rules.situation import Situation
-from antiphon.inference_worker.engines.local.rules.stock import IDEAS
-from antiphon.inference_worker.engines.local.rules.table import CRISIS, RULES
 from antiphon.inference_worker.engines.local.self_knowledge import SelfKnowledge
 from antiphon.shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig
 from antiphon.shared_schemas.errors import InvalidInput
@@ -267,7 +267,6 @@ FOR_THE_MODEL = (
     "What do you wear to a funeral?",
     "Do you see what I mean?",
     "Is my job secure?",
-    "Remind me what day it is.",
     "Order these numbers: 3, 1, 2",
     "I want to play the piano.",
     "If I have 20 dollars and buy 3 apples for 2 dollars each, how much money do I have left?",
@@ -569,7 +568,7 @@ CONVERSATIONS = {
     "the user": {
         "I'm from New York.": "What do you like most about it there?",
         "I'm a teacher.": "That sounds interesting. What do you like about it?",
-        "I'm twenty five.": "Thank you for telling me. What shall we talk about?",
+        "I'm twenty five.": "Thank you for telling me. Please go on.",
         "Where am I from?": "You said that you are from New York.",
         "What do I do?": "You said that you are a teacher.",
         "How old am I?": "You said that you are 25.",
@@ -1042,7 +1041,7 @@ def test_an_answer_is_said_again_in_another_manner_and_after_passing_words() -> 
 
 
 def test_patterns_have_numbers_in_digits_as_the_plain_form_has() -> None:
-    rows = (*RULES, *small_talk.SMALL_TALK, *LAST_ROWS)
+    rows = (*ABOUT_ITSELF, *small_talk.SMALL_TALK, *FALLBACKS)
     texts = [re.sub(r"body\|one|one\|body|<one>", "", pattern.pattern) for pattern, _ in rows]
     words = re.compile(r"\b(?:one|two|three|four|five|six|seven|eight|nine|ten|hundred|thousand)\b")
     assert not list(filter(words.search, texts))

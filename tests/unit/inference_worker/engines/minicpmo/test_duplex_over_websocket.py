@@ -12,8 +12,7 @@ from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart, VideoPart
 from antiphon.shared_schemas.messages.chat import ChatGeneration
 from support.minicpmo import golden_set
-from support.redis_server import RedisServer
-from support.stack import Stack
+from support.stack import Stack, new_stack
 from support.video_files import video
 
 SESSIONS = 3
@@ -23,17 +22,11 @@ Said = list[tuple[bool, str, bool]]
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    folder = tmp_path_factory.mktemp("minicpmo")
-    with RedisServer(folder / "redis") as redis:
-        running = Stack(folder, redis)
-        try:
-            running.edge()
-            options = {"engine_options": '{"device": "cpu"}', "model_path": golden_set.CHECKPOINT}
-            running.worker("minicpmo", slots=SESSIONS, **options)
-            yield running
-        finally:
-            running.close()
-    assert running.tracebacks() == []
+    with new_stack(tmp_path_factory.mktemp("minicpmo")) as running:
+        running.edge()
+        options = {"engine_options": '{"device": "cpu"}', "model_path": golden_set.CHECKPOINT}
+        running.worker("minicpmo", slots=SESSIONS, **options)
+        yield running
 
 
 async def conversation(url: str) -> Said:

@@ -7,9 +7,9 @@ from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.minicpmo.preprocess.mel import clip_mels
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.minicpmo.scheduling.model_runner import ModelRunner
-from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sampler
 from support.minicpmo import golden_set
 from support.minicpmo.golden_set import LOGITS
+from support.minicpmo.network_parts import runner_of
 from support.minicpmo.step_recorder import Recorder, config_of, new_session, sampling_of
 
 FACTS = golden_set.facts_if_recorded("l_duplex_settings")
@@ -17,8 +17,7 @@ FACTS = golden_set.facts_if_recorded("l_duplex_settings")
 
 @pytest.fixture(scope="module")
 def runner(network: MiniCPMO, tokenizer: Tokenizer) -> ModelRunner:
-    sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
-    return ModelRunner(network, sampler, slots=2, context=512, speech_context=256, invariant=True)
+    return runner_of(network, tokenizer, invariant=True)
 
 
 @pytest.mark.parametrize("name", sorted(FACTS))

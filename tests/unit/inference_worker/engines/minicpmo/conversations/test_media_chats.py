@@ -17,7 +17,6 @@ from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.minicpmo.preprocess.videos import read_video
 from antiphon.inference_worker.engines.minicpmo.scheduling.model_runner import ModelRunner
-from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sampler
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import Feed
 from antiphon.shared_schemas.content import (
     AudioPart,
@@ -30,6 +29,7 @@ from antiphon.shared_schemas.content import (
 )
 from support.minicpmo import golden_set
 from support.minicpmo.golden_set import CLOSE, LOGITS
+from support.minicpmo.network_parts import runner_of
 from support.minicpmo.step_recorder import Recorder, session_of
 
 FACTS = golden_set.facts_if_recorded("k_media_chats")
@@ -41,10 +41,7 @@ SHIFTED = "clips_of_odd_length"
 
 @pytest.fixture(scope="module")
 def runner(network: MiniCPMO, tokenizer: Tokenizer) -> ModelRunner:
-    sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
-    return ModelRunner(
-        network, sampler, slots=2, context=CONTEXT, speech_context=64, invariant=True
-    )
+    return runner_of(network, tokenizer, context=CONTEXT, speech_context=64, invariant=True)
 
 
 @pytest.mark.parametrize("name", sorted(VIDEOS))

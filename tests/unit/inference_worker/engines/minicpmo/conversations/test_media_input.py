@@ -7,19 +7,11 @@ from torch.testing import assert_close
 from antiphon.inference_worker.engines.minicpmo.conversations.text_context import AudioInput
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
-from antiphon.inference_worker.engines.minicpmo.scheduling.model_runner import ModelRunner
-from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sampler
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import EncodeAudio
 from support.minicpmo import golden_set
 from support.minicpmo.golden_set import CLOSE
+from support.minicpmo.network_parts import runner_of
 from support.minicpmo.step_recorder import Recorder
-
-
-def runner_of(network: MiniCPMO, tokenizer: Tokenizer, *, invariant: bool) -> ModelRunner:
-    sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
-    return ModelRunner(
-        network, sampler, slots=3, context=64, speech_context=64, invariant=invariant
-    )
 
 
 @pytest.mark.parametrize("invariant", [True, False])
@@ -27,7 +19,7 @@ def test_audio_beyond_half_a_minute(
     network: MiniCPMO, tokenizer: Tokenizer, invariant: bool
 ) -> None:
     """The position table ends at thirty seconds; then all audio so far is forgotten."""
-    recorder = Recorder(runner_of(network, tokenizer, invariant=invariant))
+    recorder = Recorder(runner_of(network, tokenizer, slots=3, invariant=invariant))
     want, wave = golden_set.tensors("a_audio"), golden_set.waves()["w34"]
     audio_input = AudioInput(slot=1, capacity=network.config.audio_config.max_source_positions)
     for row in golden_set.facts("a_audio")["stream34"]:
@@ -42,7 +34,7 @@ def test_audio_beyond_half_a_minute(
 def test_sessions_at_different_seconds_share_a_batch(
     network: MiniCPMO, tokenizer: Tokenizer
 ) -> None:
-    runner = runner_of(network, tokenizer, invariant=True)
+    runner = runner_of(network, tokenizer, slots=3, invariant=True)
     waves = golden_set.waves()
     audio_input = [AudioInput(slot=slot, capacity=1500) for slot in range(3)]
     for slot, name in enumerate(["w62", "w_omni", "w_window"]):

@@ -20,13 +20,12 @@ from antiphon.inference_worker.engines.minicpmo.conversations.turns import TurnC
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.minicpmo.preprocess.mel import clip_mels
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
-from antiphon.inference_worker.engines.minicpmo.scheduling.model_runner import ModelRunner
-from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sampler
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import Feed, Steps
 from antiphon.inference_worker.engines.minicpmo.views.answering import answer_sampling
 from antiphon.shared_schemas.config import GenerationConfig
 from support.minicpmo import golden_set
 from support.minicpmo.golden_set import CLOSE, LOGITS
+from support.minicpmo.network_parts import runner_of
 from support.minicpmo.step_recorder import Recorder, head_rows
 
 FACTS = golden_set.facts_if_recorded("m_turn_window")
@@ -98,10 +97,7 @@ def test_the_cache_of_the_reference(network: MiniCPMO, tokenizer: Tokenizer, nam
     """Every length, every token that is written after a drop, and the keys and values that are left."""
     facts, tensors = FACTS[name], golden_set.tensors("m_turn_window")
     capacity = -(-longest(facts) // 256) * 256 + 256
-    sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
-    runner = ModelRunner(
-        network, sampler, slots=2, context=capacity, speech_context=64, invariant=False
-    )
+    runner = runner_of(network, tokenizer, context=capacity, speech_context=64)
     window = TurnWindow(facts["high"], facts["low"])
     session = TurnConversation(SLOT, tokenizer, capacity=capacity, window=window)
     spoken = facts["generate_audio"]

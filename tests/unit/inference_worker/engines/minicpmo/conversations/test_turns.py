@@ -25,7 +25,6 @@ from antiphon.inference_worker.engines.minicpmo.preprocess.mel import (
 )
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.minicpmo.scheduling.model_runner import ModelRunner
-from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sampler
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     MAX_CLIPS,
     MAX_PICTURES,
@@ -37,13 +36,13 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
 from antiphon.inference_worker.engines.types import ContextFull, EngineError
 from support.minicpmo import golden_set
 from support.minicpmo.golden_set import CLOSE, LOGITS
+from support.minicpmo.network_parts import runner_of
 from support.minicpmo.step_recorder import GREEDY, Recorder, session_of
 
 
 @pytest.fixture(scope="module")
 def runner(network: MiniCPMO, tokenizer: Tokenizer) -> ModelRunner:
-    sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
-    return ModelRunner(network, sampler, slots=2, context=512, speech_context=64, invariant=True)
+    return runner_of(network, tokenizer, speech_context=64, invariant=True)
 
 
 def clip(name: str) -> AudioClip:
@@ -234,8 +233,7 @@ def test_a_long_prompt_runs_in_portions(
     network: MiniCPMO, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In portions, its scores are those of the whole prompt."""
-    sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
-    long = ModelRunner(network, sampler, slots=2, context=3000, speech_context=64, invariant=True)
+    long = runner_of(network, tokenizer, context=3000, speech_context=64, invariant=True)
     scores, sizes = [], []
     for most in (4000, text_context.MAX_FEED_TOKENS):
         monkeypatch.setattr(text_context, "MAX_FEED_TOKENS", most)

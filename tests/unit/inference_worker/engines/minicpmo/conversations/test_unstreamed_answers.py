@@ -17,7 +17,6 @@ from antiphon.inference_worker.engines.minicpmo.conversations.speech_output impo
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.minicpmo.scheduling.model_runner import ModelRunner
-from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sampler
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
     DecodeSpeech,
     Feed,
@@ -27,6 +26,7 @@ from antiphon.inference_worker.engines.minicpmo.views.answering import search_sa
 from antiphon.inference_worker.engines.types import ContextFull
 from antiphon.shared_schemas.config import GenerationConfig
 from support.minicpmo import golden_set
+from support.minicpmo.network_parts import runner_of
 from support.minicpmo.step_recorder import GREEDY, RecordedDraws, Recorder, session_of
 
 FACTS = golden_set.facts_if_recorded("j_unstreamed_answers")
@@ -34,8 +34,7 @@ FACTS = golden_set.facts_if_recorded("j_unstreamed_answers")
 
 @pytest.fixture(scope="module")
 def runner(network: MiniCPMO, tokenizer: Tokenizer) -> ModelRunner:
-    sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
-    return ModelRunner(network, sampler, slots=2, context=512, speech_context=1024, invariant=True)
+    return runner_of(network, tokenizer, speech_context=1024, invariant=True)
 
 
 @contextmanager

@@ -21,10 +21,8 @@ from antiphon.inference_worker.engines.minicpmo.model.load import (
 )
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
-from antiphon.inference_worker.engines.minicpmo.scheduling.model_runner import ModelRunner
 from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import (
     CodeRow,
-    Sampler,
     SpeechSettings,
 )
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
@@ -36,6 +34,7 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.steps import (
 from antiphon.inference_worker.engines.types import EngineLoadError
 from support.minicpmo import golden_set
 from support.minicpmo.golden_set import CHECKPOINT
+from support.minicpmo.network_parts import runner_of
 
 CPU = EngineOptions(device="cpu")
 
@@ -180,8 +179,7 @@ def test_the_real_sizes_fit_together(tokenizer: Tokenizer) -> None:
     config = ModelConfig.model_validate(golden_set.facts("real_param_shapes")["config"])
     network = build_on_meta(config).to(torch.bfloat16)
     compute_buffers(network, torch.device("meta"))
-    sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
-    runner = ModelRunner(network, sampler, slots=4, context=512, speech_context=64, invariant=False)
+    runner = runner_of(network, tokenizer, slots=4, speech_context=64)
     [embeds] = runner.run([EncodeAudio(2, 50, torch.zeros(80, 104, device="meta"), 2, 2)])
     assert embeds.shape == (10, 4096)
     pixels = [torch.zeros(3, 14, 14 * 1024, device="meta")]

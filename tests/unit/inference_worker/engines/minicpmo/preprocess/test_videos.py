@@ -30,7 +30,6 @@ from antiphon.inference_worker.engines.minicpmo.preprocess.videos import (
     segment_starts,
 )
 from antiphon.inference_worker.engines.minicpmo.scheduling.model_runner import ModelRunner
-from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sampler
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import EncodeClips, Feed
 from antiphon.inference_worker.engines.types import UnsupportedContent
 from antiphon.shared_schemas.audio import INPUT_RATE
@@ -43,6 +42,7 @@ from antiphon.shared_schemas.content import (
 )
 from support.minicpmo import golden_set
 from support.minicpmo.golden_set import CLOSE
+from support.minicpmo.network_parts import runner_of
 from support.minicpmo.step_recorder import Recorder, session_of
 from support.video_files import video
 
@@ -51,8 +51,7 @@ READING = ReadOptions(settings=SliceConfig(), merge_audio=True)
 
 @pytest.fixture(scope="module")
 def runner(network: MiniCPMO, tokenizer: Tokenizer) -> ModelRunner:
-    sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
-    return ModelRunner(network, sampler, slots=2, context=512, speech_context=64, invariant=True)
+    return runner_of(network, tokenizer, speech_context=64, invariant=True)
 
 
 def parts_of(*sent: object) -> list[PromptPart]:

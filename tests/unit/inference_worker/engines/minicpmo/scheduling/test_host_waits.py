@@ -17,7 +17,6 @@ from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Toke
 from antiphon.inference_worker.engines.minicpmo.scheduling.model_runner import ModelRunner
 from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import (
     CodeRow,
-    Sampler,
     SamplingSettings,
     SpeechSettings,
 )
@@ -34,6 +33,7 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.token_choice import (
     RecentTokens,
     TokenRow,
 )
+from support.minicpmo.network_parts import runner_of
 
 READS = {Tensor.tolist, Tensor.item, Tensor.__bool__, Tensor.__int__, Tensor.__float__, Tensor.cpu}
 INDEXING = {Tensor.__getitem__, Tensor.__setitem__}
@@ -71,8 +71,7 @@ def has_list(index: Any) -> bool:
 
 @pytest.fixture(scope="module")
 def runner(network: MiniCPMO, tokenizer: Tokenizer) -> ModelRunner:
-    sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
-    return ModelRunner(network, sampler, slots=4, context=512, speech_context=128, invariant=False)
+    return runner_of(network, tokenizer, slots=4, speech_context=128)
 
 
 def ran(runner: ModelRunner, steps: list[EngineStep]) -> tuple[Waits, Any]:

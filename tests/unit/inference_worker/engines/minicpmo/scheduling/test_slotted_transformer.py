@@ -8,7 +8,6 @@ from torch.testing import assert_close
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.minicpmo.scheduling.model_runner import ModelRunner
-from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import Sampler
 from antiphon.inference_worker.engines.minicpmo.scheduling.slotted_transformer import (
     BatchShape,
     SlotInput,
@@ -16,17 +15,15 @@ from antiphon.inference_worker.engines.minicpmo.scheduling.slotted_transformer i
 )
 from antiphon.inference_worker.engines.minicpmo.scheduling.steps import EncodeAudio
 from support.minicpmo.golden_set import CLOSE
+from support.minicpmo.network_parts import runner_of
 
 CONTEXT = 700
 
 
 @pytest.fixture(scope="module", params=[1, 6, 8])
 def runner(request: pytest.FixtureRequest, network: MiniCPMO, tokenizer: Tokenizer) -> ModelRunner:
-    sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
     slots: int = request.param
-    return ModelRunner(
-        network, sampler, slots=slots, context=CONTEXT, speech_context=300, invariant=False
-    )
+    return runner_of(network, tokenizer, slots=slots, context=CONTEXT, speech_context=300)
 
 
 @pytest.mark.parametrize("tokens", [1, 2, 5, 32])
@@ -54,10 +51,8 @@ def test_audio_is_encoded_for_the_sessions_in_the_batch_only(
     network: MiniCPMO, tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch, slots: list[int]
 ) -> None:
     """A row for each, padded to a power of two, and what each session would get alone."""
-    sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
     runner, alone = (
-        ModelRunner(network, sampler, slots=6, context=64, speech_context=64, invariant=False)
-        for _ in range(2)
+        runner_of(network, tokenizer, slots=6, context=64, speech_context=64) for _ in range(2)
     )
     noise, met = torch.Generator().manual_seed(0), list[BatchShape]()
     run = SlottedTransformer._run

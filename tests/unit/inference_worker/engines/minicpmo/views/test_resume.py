@@ -10,8 +10,7 @@ from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
 from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
 from antiphon.inference_worker.engines.minicpmo.preprocess.tokenizer import Tokenizer
 from antiphon.inference_worker.engines.minicpmo.processor import MiniCPMOProcessor
-from antiphon.inference_worker.engines.minicpmo.scheduling.model_runner import ModelRunner
-from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import NEVER, Sampler
+from antiphon.inference_worker.engines.minicpmo.scheduling.sampler import NEVER
 from antiphon.inference_worker.engines.minicpmo.views.chat import MiniCPMOChatView
 from antiphon.inference_worker.engines.minicpmo.views.half_duplex import MiniCPMOHalfDuplexView
 from antiphon.inference_worker.engines.types import Delta
@@ -24,6 +23,7 @@ from antiphon.shared_schemas.config import (
 from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart
 from support.minicpmo import golden_set
 from support.minicpmo.golden_set import CHECKPOINT, LOGITS
+from support.minicpmo.network_parts import runner_of
 from support.minicpmo.step_recorder import GREEDY, Recorder, session_of
 
 pytestmark = pytest.mark.usefixtures("releases_slots")
@@ -114,8 +114,7 @@ def test_the_existing_text_counts_and_a_whole_answer_is_not_repeated(
 
 def test_tokens_in_one_piece_leave_the_same_scores(network: MiniCPMO, tokenizer: Tokenizer) -> None:
     """The next choice after all tokens of an answer at once, and after one by one."""
-    sampler = Sampler(tokenizer.ids, tokenizer.forbidden, "upstream")
-    runner = ModelRunner(network, sampler, slots=2, context=512, speech_context=64, invariant=True)
+    runner = runner_of(network, tokenizer, speech_context=64, invariant=True)
 
     def answered(said: list[int]) -> tuple[list[int], list[torch.Tensor]]:
         recorder, session = Recorder(runner), session_of(tokenizer)

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import re
 
+from antiphon.inference_worker.engines.local.rules.courtesy import (
+    COURTESY_ROWS,
+    GOES_ROWS,
+    WELCOME,
+)
 from antiphon.inference_worker.engines.local.rules.follow_up import STOPPED
 from antiphon.inference_worker.engines.local.rules.knowledge import has_topic
 from antiphon.inference_worker.engines.local.rules.lists import LIST_ROWS
@@ -29,8 +34,6 @@ CRISIS = (
     "I am very sorry that you feel like this. Please tell somebody who is near you, or call the emergency"
     " number or a crisis line now. I am only a program."
 )
-WELCOME = "You are welcome."
-FAREWELL = "Goodbye! It was nice to talk with you."
 
 
 PASSING = re.compile(
@@ -42,11 +45,6 @@ PASSING = re.compile(
 def of_itself(sentence: str) -> Answer:
     """Not for an assistant that the client's prompt has given another name."""
     return lambda _, situation: None if situation.persona else sentence
-
-
-def _greeting(found: re.Match[str], _: Situation) -> str:
-    part = re.search(r"good (morning|afternoon|evening)", found[0])
-    return f"{part[0].capitalize() if part else 'Hello'}! How can I help you?"
 
 
 def _version(_: re.Match[str], situation: Situation) -> str | None:
@@ -121,7 +119,7 @@ LIMITS = ("I have no access", "I have no maps", "I cannot ", "I know English onl
 """Beginnings of answers to what it cannot do. A short follow-up gets the same answer."""
 
 
-def _capabilities(_: re.Match[str], situation: Situation) -> str:
+def capabilities(_: re.Match[str], situation: Situation) -> str:
     sight = "" if situation.blind == CANNOT_SEE else f" {_SIGHT}"
     return f"{_CAPABILITIES}{sight} I make mistakes, so check what matters."
 
@@ -131,10 +129,6 @@ def _limits(_: re.Match[str], situation: Situation) -> str:
     return _LIMITS.format(sight="cannot see" if blind else "see only everyday objects and text")
 
 
-_BEFORE_BYE = (
-    "(?:ok|okay|well|alright|that is all|i (?:will )?(?:have to|must|should|need to) go(?: now)?+"
-    "|thank you|thanks|great|nice talking to you)"
-)
 _BIT = "(?:moment|second|minute|sec|bit)"
 _REASON = r"(?:some\S*|my|the|there|i (?:need|have|must|want) to) .*"
 _LANGUAGE = (
@@ -142,6 +136,13 @@ _LANGUAGE = (
     "|polish|swedish|greek|latin)"
 )
 _MONEY = "(?:euros?|dollars?|pounds|yen|yuan|rupees)"
+_SERVICE = (
+    r"(?:[a-z]+ )?(?:customer (?:service|support|care)|support|help ?(?:desk|line)|bank|pharmacy|chemist"
+    r"|hotel|restaurant"
+    r"|doctor|hospital|police|reception|shop|store|office|hotline|call cent(?:er|re)|school|library|airline"
+    r"|airport"
+    r"|switchboard|operator|service|emergency services?)"
+)
 _OTHER_WORLD = re.compile(r"\b(?:space|moon|sun|mars|venus|jupiter|saturn|pluto|mercury|planet)\b")
 
 
@@ -172,30 +173,9 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      r"|unconscious|not breathing)(?: .*)?)(?: help)?|(?:my|his|her) (?:chest|heart) (?:hurts|aches)(?: .*)?",
      fixed("Call the emergency number now. I cannot make calls.")),
     # Courtesy
-    (r"(?:(?:hello|hi|hey|yo|hiya|howdy|greetings|good (?:morning|afternoon|evening|day))(?: there| again|"
-     rf" antiphon| you| everyone)?)+|{PLEASE}say (?:hello|hi)(?: to .+)?", _greeting),
-    (r"(?:(?:hello|hi|hey|good (?:morning|afternoon|evening)) )?(?:there )?(?:how are you(?: doing| today"
-     r"| feeling)*|how (?:is|are|was) (?:it(?= going)|life|everything|things|all|your (?:day|morning"
-     r"|evening|week|weekend))(?: going| been| with you| so far| today"
-     r"| treating you)*|how do you do|how have you been|what is up|are you (?:doing )?(?:ok|okay|well|fine))",
-     fixed("I am well, thank you. How can I help you?")),
-    (rf"(?:{_BEFORE_BYE}(?: so much| very much| now)? (?!for ))*+(?:{_BEFORE_BYE} for [\w ]+? )?(?:and )?"
-     r"(?:good ?bye|bye(?: bye|-bye)?|see you|see"
-     r" you (?:later|soon|tomorrow)|good ?night"
-     r"|(?:talk to|catch) you (?:later|soon)|see ya|farewell|have a (?:nice|good|great) (?:day|evening|night"
-     r"|1)|take care)(?: (?:then|now|for now|antiphon|and thank you|thank you|bye|later"
-     r"|soon))*", fixed(FAREWELL)),
-    (r"(?:ok |okay |great |oh |well |no )*(?:many )?(?:thank you|thanks|cheers)(?: so much| very much| a"
-     r" lot| teacher| sir| buddy| man| friend| again| for \w+(?: \w+)*+| (?:to )?you| antiphon"
-     r"| (?:that|this|it) (?:helped|helps?)(?: a lot| me)?"
-     r"| that is (?:very |so )?(?:kind|nice)(?: of you)?)*+|i appreciate (?:it|that)",
-     fixed(WELCOME)),
-    (r"(?:i am )?(?:so |very )?sorry(?: about that)?|(?:my )?apologies|excuse me|i did not mean (?:it"
-     r"|that|to .+)|(?:i am )?sorry that was (?:rude|mean|not nice)(?: of me)?|that was (?:rude|mean"
-     r"|not nice) of me", fixed("No problem.")),
+    *COURTESY_ROWS,
     (rf"{NAMED}(?: called)? (?P<name>[\w'-]+)(?: (?!and\b|is\b|from\b)[\w'-]+)?(?: from [\w' -]+)?"
      r"(?: and (?:i|my|you) .*)?", _meet),
-    (r"nice to meet you(?: too)?|pleased to meet you", fixed("Nice to meet you, too.")),
     (r"is (?:this|it)(?: thing)? (?:on|working)"
      r"|(?:(?:are you|is any(?:one|body)) (?:in |at )?(?:there|home)|(?:are|were) you (?:listening"
      r"|hearing)(?: to)?(?: me)?|(?:(?:can|do"
@@ -210,9 +190,7 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      rf"|(?:(?:hold|hang) on(?: (?:for )?(?:a|1) {_BIT})?|(?:wait |just |give me )?(?:a|1|some) (?:{_BIT}|time)"
      rf"|(?:i will )?be (?:right )?back(?: in (?:a|1) {_BIT})?)(?: please)?(?: {_REASON})?", fixed(STOPPED)),
     (r"(?:here )?i am back(?: again| now| here)*", fixed("Welcome back. What would you like to know?")),
-    (r"(?:(?:sorry )?i (?:really )?(?:have to|must|should|need to|got to|better) (?:go|leave|run)(?: now"
-     r"| soon)?)+",
-     fixed("All right. Say goodbye to end the call.")),
+    *GOES_ROWS,
     (r"(?:do you have|have you got) (?:(?:a|1|some|\d+) )?(?:minute|second|moment|time)s?(?: for me)?"
      r"|are you (?:free"
      r"|ready|available)(?: now| right now)?|can i ask (?:you )?(?:something|a question)",
@@ -270,16 +248,32 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      r"|who (?:are|is) (?:you|this)(?: exactly| really)?|who am i (?:talking|speaking) (?:to|with)|who"
      r" you are|what your name is|introduce yourself|what is antiphon|who is antiphon",
      of_itself(f"My name is {NAME}. I am a small voice assistant.")),
+    (r"(?:who|what|what number|which number|which company|what company) (?:have i reached|did i (?:call"
+     r"|reach|dial)"
+     r"|am i calling|is (?:calling|speaking|on the (?:line|phone)))|(?:what|which) (?:number|company) is this",
+     of_itself(f"My name is {NAME}. I am a small voice assistant.")),
+    (r"who is (?:that|there|it)", lambda _, situation: None if situation.persona or situation.said else (
+        f"My name is {NAME}. I am a small voice assistant.")),
+    (rf"(?:is (?:this|that)|have i reached|did i (?:call|reach)|am i (?:calling|through to|(?:talking"
+     rf"|speaking) (?:to"
+     rf"|with))) (?:the |your |my )?{_SERVICE}", of_itself(f"No, I am {NAME}, a small voice assistant.")),
     (r"(?:tell me )?(?:something |more )?about yourself|(?:can you )?describe yourself|what (?:are you"
      r"|am i (?:talking|speaking) (?:to|with)|is this (?:app|website|web ?page|site|service|program|call"
      r"|demo))(?: exactly)?|what kind of (?:assistant|ai|bot|thing|machine|program) are you",
      of_itself(f"I am {NAME}, a small voice assistant that runs on this computer.")),
+    (r"(?:are you(?: called| named)?|is your name|is this|am i (?:talking|speaking) (?:to|with)) antiphon",
+     of_itself(f"Yes, I am {NAME}, a small voice assistant.")),
+    (r"why (?:are you|is it) (?:called|named) antiphon|why that name|what does (?:your name|antiphon) mean",
+     of_itself("An antiphon is a song in which two sides answer each other.")),
+    (rf"(?:how do you |{PLEASE})spell your name|how is your name (?:spelled|spelt)",
+     of_itself(f"{NAME} is spelled {', '.join(NAME.upper())}.")),
     (r"(?:(?:can|could|may) i|i (?:would like|want|need) to|let me) (?:talk|speak) (?:to|with) (?:an?|the"
      r"|some|your) (?:real |actual |human )?(?:human"
      r"|person|agent|operator|manager|boss|someone|somebody)(?: being)?(?: please)?"
      r"|is (?:any|some)(?:one|body) else (?:there|here|with you)",
      of_itself("There is only me, a computer program.")),
-    (r"are you (?:a |an )?(?:real |actual )?(?:human|person|man|woman|robot|machine|computer|ai|bot"
+    (r"(?:are you|am i (?:talking|speaking) (?:to|with)|is (?:this|that)) (?:a |an )?(?:real "
+     r"|actual )?(?:human|person|man|woman|robot|machine|computer|ai|bot"
      r"|program|alive|conscious|real|artificial intelligence|people|girl|boy)"
      r"(?: being| or (?:a |an )?\w+| person| program)*",
      of_itself("I am a computer program, not a person.")),
@@ -295,7 +289,8 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      of_itself(f"The developers of the open-source project {NAME} made me. My language model is SmolLM2.")),
     (r"(?:what|which) (?:version|release)(?: number)? (?:are you|is this|do you have|do you run)|what is"
      r" your version(?: number)?|your version|(?:how old are you|when were you (?:born|made|built"
-     r"|created)|what is your age|do you have a birthday)",
+     r"|created)|what is your age|do you have a birthday)"
+     r"|(?:have you been|were you|when were you)(?: last| recently| just)? updated(?: .*)?",
      _version),
     (r"(?:what|which) (?:language )?(?:model|llm|ai|technology|software) (?:are you|do you use|do you run"
      r"|powers you|is this)(?: on| using| based on| running)*",
@@ -305,7 +300,7 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      r"|capabilities|features|functions|purpose|job)"
      r"|what can i (?:ask|say|do)(?: you| to you| here)?|what is the point of you"
      r"|what are you (?:good )?for|help|help me|(?:i need |i want )help|can you"
-     r" help me|how do you work)(?: please)?", _capabilities),
+     r" help me|how do you work)(?: please)?", capabilities),
     (r"what (?:can you not|cannot you|are you not able to|are you unable to|can not you|do you not|are"
      r" your) (?:do|know|limits|limitations|weaknesses)|what are your (?:limits|limitations)|what is it"
      r" that you cannot do",
@@ -320,7 +315,7 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      r"|it)) (?:for )?free"
      r"|how much do you cost|what do you cost)(?: (?:anything|something|money|for (?:this|it|you)|to use"
      r"|of charge))+"
-     r"|how much do you cost|what do you cost",
+     r"|how much do you (?:cost|charge)|what do you (?:cost|charge)|do you charge(?: .*)?",
      of_itself("The program is free and open source. Who runs this service decides what it costs.")),
     (r"where (?:are you|do you live|is your (?:home|server|house))(?: from| located| right now| now|"
      r" based| running)*", of_itself("I am a program, and I run on a computer. I live nowhere.")),
@@ -371,8 +366,8 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
     (rf"what is (?:on|playing)(?: (?:on |at |in )?(?:the )?(?:tv|television|radio|cinema|movies|theat(?:re"
      rf"|er))){_PLACE_TIME}",
      fixed(f"{_NO_INTERNET} the programme.")),
-    (r"(?!what (?:is|are) (?:an? |the )?(?:stocks?|stock market|shares?|bitcoin|ethereum|crypto"
-     r"|exchange rates?)$)"
+    (r"(?!.*\d.* each\b)(?!what (?:is|are) (?:an? |the )?(?:stocks?|stock market|shares?|bitcoin|ethereum"
+     r"|crypto|exchange rates?)$)"
      r"(?:what (?:does|do|did|would|will) .+ cost(?: [\w ]+)?|(?:what|how) (?:is|are|was|did|will|much is"
      r"|much are|high is) .*\b(?:stocks?|stock market|share"
      r"|shares|bitcoin|ethereum|crypto|dow jones|nasdaq|exchange rate|oil price|gold price|interest"
@@ -417,7 +412,8 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      rf"|any) (?:alarm|timer|reminder)s?(?: .*)?",
      fixed(f"I cannot set alarms, timers or reminders. {ONLY_TALK}")),
     (rf"{PLEASE}(?:call|phone|ring|dial)(?: (?:my|the|an?))? (?!me\b)(?:mom|mum|mother|dad|father|wife"
-     rf"|daughter|son|grandma|grandpa|uncle|aunt|neighbou?r|husband|boss|doctor|ambulance|police|taxi|friend|brother|sister|911|112|999|home|john|number"
+     rf"|daughter|son|grandma|grandpa|uncle|aunt|neighbou?r|husband|boss|doctor|ambulance|police|taxi"
+     rf"|friend|brother|sister|911|112|999|home|john|number"
      rf"|emergency|cab|fire)\b.*",
      fixed("I cannot make calls. In an emergency, call the emergency number yourself.")),
     (rf"{PLEASE}(?:play|put on|sing)(?: me)?(?: some| a| an| the| my)* ?(?:music|song|songs|playlist|video"
@@ -448,4 +444,4 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
 )  # fmt: skip
 
 
-RULES = tuple((re.compile(pattern), answer) for pattern, answer in (*SIGHT_ROWS, *_ROWS))
+ABOUT_ITSELF = tuple((re.compile(pattern), answer) for pattern, answer in (*SIGHT_ROWS, *_ROWS))

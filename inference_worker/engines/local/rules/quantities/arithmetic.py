@@ -7,42 +7,56 @@ import re
 from collections.abc import Callable
 from fractions import Fraction
 
-from antiphon.inference_worker.engines.local.rules.numbers import is_rounded, said
+from antiphon.inference_worker.engines.local.rules.quantities.numbers import (
+    is_rounded,
+    said,
+    with_ordinals,
+)
+from antiphon.inference_worker.engines.local.rules.quantities.word_problems import (
+    FRACTION_ALONE,
+    FRACTION_OF,
+    SLASHED_OF,
+    N,
+    as_sum,
+    fraction,
+    share_of_each,
+    without_currency,
+)
 
 _MOST_BITS = 4096
 """Of a result; a longer one takes long to calculate and is of no use."""
 
-_N = r"(\d+(?:\.\d+)?)"
-
 
 def _total(found: re.Match[str]) -> str:
-    numbers = re.findall(_N, found[0])
+    numbers = re.findall(N, found[0])
     return f"( {' + '.join(numbers)} )" if len(numbers) > 2 else " + ".join(numbers)
 
 
 def _average(found: re.Match[str]) -> str:
-    numbers = re.findall(_N, found[0])
+    numbers = re.findall(N, found[0])
     return f"( {' + '.join(numbers)} ) / {len(numbers)}"
 
 
 _REWRITES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r"(?<=[\d)])\s*%\s*(?=[\d(])"), " mod "),
-    (re.compile(rf"(?:the )?product of {_N} and {_N}"), r"\1 * \2"),
-    (re.compile(rf"(?:the )?difference (?:between|of) {_N} and {_N}"), r"\1 - \2"),
-    (re.compile(rf"(?:the )?quotient of {_N} and {_N}"), r"\1 / \2"),
-    (re.compile(rf"(?:the )?(?:average|mean) of ((?:{_N} )+)and {_N}"), _average),
-    (re.compile(rf"(?:the )?(?:sum|total) of ((?:{_N} )+)and {_N}"), _total),
-    (re.compile(rf"add {_N} (?:and|to) {_N}"), r"\1 + \2"),
-    (re.compile(rf"subtract {_N} from {_N}"), r"\2 - \1"),
-    (re.compile(rf"{_N} less than {_N}"), r"\2 - \1"),
-    (re.compile(rf"{_N} more than {_N}"), r"\2 + \1"),
-    (re.compile(rf"multiply {_N} (?:by|and|with|times) {_N}"), r"\1 * \2"),
-    (re.compile(rf"divide {_N} (?:by|into) {_N}"), r"\1 / \2"),
-    (re.compile(rf"{_N}\s*(?:%|percent|per cent) off (?:of )?\$?{_N}"), r"( 100 - \1 ) % \2"),
-    (re.compile(rf"\$?{_N}\s*(?:plus|\+) {_N}\s*(?:%|percent|per cent)(?: tip| tax)?$"),
+    (re.compile(rf"(?:the )?product of {N} and {N}"), r"\1 * \2"),
+    (re.compile(rf"(?:the )?difference (?:between|of) {N} and {N}"), r"\1 - \2"),
+    (re.compile(rf"(?:the )?quotient of {N} and {N}"), r"\1 / \2"),
+    (re.compile(rf"(?:the )?(?:average|mean) of ((?:{N} )+)and {N}"), _average),
+    (re.compile(rf"(?:the )?(?:sum|total) of ((?:{N} )+)and {N}"), _total),
+    (re.compile(rf"add {N} (?:and|to) {N}"), r"\1 + \2"),
+    (re.compile(rf"subtract {N} from {N}"), r"\2 - \1"),
+    (re.compile(rf"{N} less than {N}"), r"\2 - \1"),
+    (re.compile(rf"{N} more than {N}"), r"\2 + \1"),
+    (re.compile(rf"multiply {N} (?:by|and|with|times) {N}"), r"\1 * \2"),
+    (re.compile(rf"divide {N} (?:by|into) {N}"), r"\1 / \2"),
+    (re.compile(rf"{N}\s*(?:%|percent|per cent) off (?:of )?\$?{N}"), r"( 100 - \1 ) % \2"),
+    (re.compile(rf"\$?{N}\s*(?:plus|\+) {N}\s*(?:%|percent|per cent)(?: tip| tax)?$"),
      r"( 100 + \2 ) % \1"),
+    (re.compile(rf"\$?{N}\s*(?:minus|less|-) {N}\s*(?:%|percent|per cent)(?: discount)?$"),
+     r"( 100 - \2 ) % \1"),
     (re.compile(r"\s*(?:%|percent|per cent)\s+(?:tip |tax )?(?:of|on)(?: the| a| an)?\b"), " % "),
-    (re.compile(r"\b(?:divided by|over)\b|÷"), "/"),
+    (re.compile(r"\b(?:divided (?:by|into)|over)\b|÷"), "/"),
     (re.compile(r"\b(?:multiplied by|multiplied with|times)\b|[×·]|(?<=[\d )])x(?=[\d (])"), "*"),
     (re.compile(r"\b(?:plus|added to)\b"), "+"),
     (re.compile(r"\b(?:minus|take away|less|subtract)\b|[−–]"), "-"),
@@ -57,7 +71,10 @@ _REWRITES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], .
     (re.compile(r"\b(?:one |1 |a )?half of\b|\b1/2 of\b|\bhalve\b"), "half"),
     (re.compile(r"\b(?:one |1 |a )third of\b"), "third"),
     (re.compile(r"\b(?:one |1 |a )(?:quarter|fourth) of\b"), "quarter"),
-    (re.compile(rf"{_N} factorial\b"), r"factorial \1"),
+    (FRACTION_OF, fraction),
+    (SLASHED_OF, r"( \1 / \2 ) *"),
+    (FRACTION_ALONE, fraction),
+    (re.compile(rf"{N} factorial\b"), r"factorial \1"),
     (re.compile(r"(?:the )?\bfactorial of\b"), "factorial"),
     (re.compile(r"\b(?:double|twice)\b"), "2 *"),
     (re.compile(r"\btriple\b"), "3 *"),
@@ -74,17 +91,7 @@ _SUFFIX = re.compile(
 _REMAINDER = re.compile(
     r"(?:the )?remainder (?:of|when|if)\s+|\s+(?:with|and)(?: a| the)? remainder$"
 )
-_SHARE = re.compile(rf"what (?:percent|percentage) (?:of|is) {_N} (?:is|of) {_N}")
-_LEFT = re.compile(
-    rf"(?:if )?\w+(?: \w+)? (?:have|has|had|got|buys?|bought|bakes?d?|makes?|made) {_N}\b.*? (?:and|then"
-    rf"|but) (?:\w+ )??(?:(?P<more>get|buy"
-    rf"|find|win|add"
-    r"|receive|pick|got|bought|found|won)|(?P<less>give|eat|lose|spend|sell|use|take|drink|throw|gave|ate"
-    r"|lost|spent|sold|took)|[a-z]+)"
-    rf"(?:s|d)? (?:away |up |off )?{_N}\b.* (?:how (?:many|much)|what)\b.* (?:left|remains?|have|has"
-    rf"|now)(?: now| left)*"
-)
-"""A story of two numbers: "If I have 12 apples and give away 5, how many do I have left?"."""
+_SHARE = re.compile(rf"what (?:percent|percentage) (?:of|is) {N} (?:is|of) {N}")
 _PRIME = re.compile(r"is (\d{1,9}) (?:a )?prime(?: number)?")
 _TOKEN = re.compile(
     r"\s*(\d+(?:\.\d+)?|\.\d+|[-+*/^%()]|mod|sqrt|cbrt|square|half|third|quarter|factorial)"
@@ -113,13 +120,6 @@ _DATE_OR_PHONE = re.compile(
 """As people type them, also after "what is"."""
 
 
-_MONEY = r"\b(?:dollars?|euros?|money)\b"
-_NO_STORY = re.compile(
-    rf"\ball but\b|\b(?:buys?|bought)\b.*{_MONEY}|{_MONEY}.*\b(?:buys?|bought)\b"
-)
-"""A third number, or money for things, makes it another sum."""
-
-
 class _NoSum(ValueError):
     """The text is not a sum."""
 
@@ -134,19 +134,16 @@ def answer_sum(text: str) -> str | None:
         return _share(share, of_first="of" in text.split()[:3])
     if _NO_SUM.fullmatch(text):
         return None
-    is_simple = len(re.findall(_N, text)) == 2 and not _NO_STORY.search(text)
-    story = _LEFT.fullmatch(text) if is_simple else None
-    if story and (story["more"] or story["less"] or re.search(r"\b(?:left|remain)", text)):
-        return answer_sum(f"{story[1]} {'plus' if story['more'] else 'minus'} {story[4]}")
     if prime := _PRIME.fullmatch(text):
         return _primality(int(prime[1]))
-    text = re.sub(r"[$€£]|(?<=\d)\s+(?:dollars?|euros?|cents?)\b", "", text)
+    priced = without_currency(text)
+    if each := share_of_each(priced):
+        return each
+    text = as_sum(text, priced) or priced
+    if " to the " in text:
+        text = with_ordinals(text)
     wants_remainder = bool(_REMAINDER.search(text))
-    text = _PREFIX.sub("", _REMAINDER.sub(" ", text).strip())
-    text = re.sub(r"\bis (?=divided|multiplied)", "", text)
-    while (shorter := _SUFFIX.sub("", text)) != text:
-        text = shorter
-    text = _PREFIX.sub("", text.strip())
+    text = _without_question(_REMAINDER.sub(" ", text).strip())
     if _DATE_OR_PHONE.fullmatch(text):
         return None
     for pattern, written in _REWRITES:
@@ -160,6 +157,13 @@ def answer_sum(text: str) -> str | None:
         return None
 
 
+def _without_question(text: str) -> str:
+    text = re.sub(r"\bis (?=divided|multiplied)", "", _PREFIX.sub("", text))
+    while (shorter := _SUFFIX.sub("", text)) != text:
+        text = shorter
+    return _PREFIX.sub("", text.strip())
+
+
 _RESULT = re.compile(
     r"\b(?:is|are|about|or) (-?\d[\d,]{0,40}(?:\.\d{1,40})?)(?: [a-z]+(?: per [a-z]+)?)?\.$"
 )
@@ -167,18 +171,25 @@ _OPERATOR = r"(?:times|plus|minus|divided by|multiplied by|to the power of|[-+*/
 _NEXT_STEPS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(rf"(?:(?:and|now|then|what is|what about|how about|so) )*{pattern}"), sum_)
     for pattern, sum_ in (
-        (rf"(?:(?:that|it|this|the result) )?({_OPERATOR}) {_N}", r"{result} \1 \2"),
-        (rf"multiply (?:that |it |this |the result )?by {_N}", r"{result} times \1"),
-        (rf"divide (?:that |it |this |the result )?by {_N}", r"{result} divided by \1"),
-        (rf"add {_N}(?: (?:to )?(?:that|it|this|more))?", r"{result} plus \1"),
-        (rf"(?:subtract|take away) {_N}(?: from (?:that|it|this))?", r"{result} minus \1"),
-        (rf"{_N} (?:percent|%) of (?:that|it|this)", r"\1 percent of {result}"),
+        (rf"(?:(?:that|it|this|the result) )?({_OPERATOR}) {N}", r"{result} \1 \2"),
+        (rf"multiply (?:that |it |this |the result )?by {N}", r"{result} times \1"),
+        (rf"divide (?:that |it |this |the result )?by {N}", r"{result} divided by \1"),
+        (rf"add {N}(?: (?:to )?(?:that|it|this|more))?", r"{result} plus \1"),
+        (rf"(?:subtract|take away) {N}(?: from (?:that|it|this))?", r"{result} minus \1"),
+        (rf"{N} (?:percent|%) of (?:that|it|this)", r"\1 percent of {result}"),
         (r"(half|a third|a quarter) of (?:that|it)", r"\1 of {result}"),
         (r"(?:double|twice)(?: (?:that|it|as much))?", "2 times {result}"),
         (r"(?:(?:that|it) )?squared|square (?:that|it)", "{result} squared"),
         (r"(?:and )?the square root(?: of (?:that|it))?", "square root of {result}"),
         (r"halve (?:that|it)", "half of {result}"),
     )
+)
+_PERCENTAGE = re.compile(rf"{N} percent of {N} is {N}\.")
+_ALTOGETHER = re.compile(
+    r"(?:(?:and|so|then) )*(?:(?:what|how much) (?:is|will|would|do)(?: (?:that|it|i|we))?(?: be| pay)? )?"
+    r"(?:(?:the|my|our) )?(?:total|altogether|all together|in total)"
+    r"(?: (?:with|including) (?:the |a )?(?:tip|tax))?"
+    r"(?: then| altogether| bill)?"
 )
 
 
@@ -191,6 +202,8 @@ _ROUND = re.compile(
 def answer_next_sum(text: str, previous: str) -> str | None:
     """The answer to a step from the result that `previous` says: "and times two", "divide that by 3"."""
     result = _RESULT.search(previous)
+    if (tip := _PERCENTAGE.fullmatch(previous)) and _ALTOGETHER.fullmatch(text):
+        return answer_sum(f"{tip[2]} plus {tip[3]}")
     if result and _ROUND.fullmatch(text):
         return f"Rounded, it is {_rounded(Fraction(result[1].replace(',', '')), text)}."
     for pattern, sum_ in _NEXT_STEPS if result else ():

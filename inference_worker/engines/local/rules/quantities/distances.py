@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from antiphon.inference_worker.engines.local.rules.numbers import counted
+from antiphon.inference_worker.engines.local.rules.quantities.numbers import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class _City:
     longitude: float
 
 
-_TABLE = Path(__file__).parents[1] / "reference" / "cities.txt"
+_TABLE = Path(__file__).parents[2] / "reference" / "cities.txt"
 """On each line a city, its latitude and its longitude."""
 
 _EARTH_RADIUS_KM = 6371.0

@@ -6,7 +6,11 @@ import re
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
 
-from antiphon.inference_worker.engines.local.rules.numbers import counted, ordinal, with_ordinals
+from antiphon.inference_worker.engines.local.rules.quantities.numbers import (
+    counted,
+    ordinal,
+    with_ordinals,
+)
 
 _DAYS = [name.lower() for name in calendar.day_name]
 _MONTHS = [name.lower() for name in calendar.month_name[1:]]
@@ -215,6 +219,19 @@ def _neighbour(found: _Found, _: datetime) -> str | None:
     return None
 
 
+def _kind_of_day(found: _Found, now: datetime) -> str:
+    is_tomorrow = "tomorrow" in found[0]
+    weekday = (now.weekday() + is_tomorrow) % 7
+    day = f"{'tomorrow' if is_tomorrow else 'today'} is {calendar.day_name[weekday]}."
+    if found["other"]:
+        return f"{day[0].upper()}{day[1:]}"
+    kind = found["kind"]
+    is_so = weekday == _DAYS.index(kind) if kind in _DAYS else ("end" in kind) == (weekday > 4)
+    return f"{'Yes' if is_so else 'No'}, {day}"
+
+
+_KIND_OF_DAY = rf"(?P<kind>weekday|work ?day|working day|weekend|{_DAY})"
+
 _RULES: tuple[tuple[re.Pattern[str], Callable[[_Found, datetime], str | None]], ...] = tuple(
     (re.compile(pattern), function)
     for pattern, function in (
@@ -257,6 +274,9 @@ _RULES: tuple[tuple[re.Pattern[str], Callable[[_Found, datetime], str | None]], 
         (rf"how many days (?:are |does |do |has |is |there )*(?:in )?(?P<month>{_MONTH}|this"
          rf" month|the month)"
          r"(?: (?P<year>\d{4}))?(?: have)?", _days_in_month),
+        (rf"is (?:(?:today|tomorrow) (?:an? |the )?|it (?:the )?(?:an? (?=.* (?:today|tomorrow)))?)"
+         rf"{_KIND_OF_DAY}"
+         r"(?: today| tomorrow| yet| already| now)?(?P<other> or (?:an? |the )?[a-z]+)?", _kind_of_day),
         (r"how many days (?:are |does |do |there )*(?:in )?(?:a |the |1 )?(?P<leap>leap"
          r" )?year(?: have)?", _days_in_year),
         (r"(?:what|which) (?:day|month)?(?: of the (?:week|year))? ?"
@@ -276,6 +296,47 @@ def answer_date(text: str, now: datetime) -> str | None:
         if (found := pattern.fullmatch(text)) and (answer := function(found, now)):
             return answer
     return None
+
+
+_COMPARES = re.compile(
+    rf"(?:(?:and|so|but) )*is (?P<what>it|that|this|today) (?P<side>before|after)"
+    r"(?P<either> or (?:before|after))?"
+    rf" (?P<when>{WHEN})(?P<now> today| yet| already| now)?"
+)
+_DATED = re.compile(rf"\b\d{{1,2}} (?:{'|'.join(calendar.month_name[1:])}) \d{{4}}\b")
+
+
+def compare_dates(text: str, previous: str, now: datetime) -> str | None:
+    """Whether today, or the date that the answer `previous` says, is before or after another one."""
+    found = _COMPARES.fullmatch(with_ordinals(text).replace("'", ""))
+    if found is None:
+        return None
+    today, dated = now.date(), _DATED.findall(previous)
+    if found["what"] == "today" or found["now"]:
+        day: date | None = today
+    else:
+        day = _date_of(dated[-1].lower(), today) if dated else None
+    when = day and _nearest(found["when"], day, today)
+    if day is None or when is None:
+        return None
+    named = _named(found["when"])
+    if re.fullmatch(_RELATIVE, found["when"]):
+        named = named[0].lower() + named[1:]
+    named = named or f"the {ordinal(when.day)} of {when:%B} {when.year}"
+    side = "before" if day < when else "after"
+    difference = f"{counted(abs((when - day).days), 'day')} {side} {named}"
+    said = f"it is {'the same day' if day == when else difference}."
+    if found["either"]:
+        return said.capitalize() if day == when else f"It is {difference}."
+    return f"{'Yes' if day != when and side == found['side'] else 'No'}, {said}"
+
+
+def _nearest(text: str, day: date, today: date) -> date | None:
+    """Of the dates that `text` may mean, the one nearest to `day`."""
+    if _IS_FIXED.fullmatch(text):
+        return _date_of(text, today)
+    both = (_date_of(text, day, past=past) for past in (False, True))
+    return min(filter(None, both), key=lambda when: abs((when - day).days), default=None)
 
 
 def _date_of(text: str, today: date, *, past: bool = False) -> date | None:

@@ -1,5 +1,9 @@
-"""Measures what clients notice of each fault: `PYTHONPATH=tests python -m support.failover`."""
-# ruff: noqa: T201
+"""Measures what clients notice when servers of Redis fail, with a cluster and with Sentinels.
+
+    PYTHONPATH=tests python bench/failover.py --kinds sentinel
+
+Prints the table of docs/reliability.md, and below each row the silence of each kind of client.
+"""
 
 import argparse
 import asyncio

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from fractions import Fraction
 
-from antiphon.inference_worker.engines.local.rules.numbers import is_rounded, said
+from antiphon.inference_worker.engines.local.rules.quantities.numbers import is_rounded, said
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +108,7 @@ _IF_I_HAVE = re.compile(
     rf"(?:so )?(?:if|when) (?:i|you|we) (?:need|have|want|use|take|buy) {_QUANTITY}(?: of [a-z ]+?)?"
     rf" how many ({_NAME})(?: is (?:that|it)| are (?:that|those)| do i need)?"
 )
+_AND_A_HALF = re.compile(rf"\b(?:an?|(\d{{1,15}})) ({_NAME}) and a (half|quarter)\b")
 _HOW_MANY = re.compile(
     rf"(?:how many|how much|number of|what is the number of) ({_NAME})"
     rf"(?: is| are| in| does| do| make| makes| there| equal| equals| to| per| fit| go| into| of| that)*"
@@ -117,6 +118,7 @@ _HOW_MANY = re.compile(
 
 def answer_conversion(text: str) -> str | None:
     """The answer to a question for a conversion; `text` is lower case, with numbers in digits."""
+    text = _AND_A_HALF.sub(_with_half, text)
     if found := _CONVERT.fullmatch(text) or _IF_I_HAVE.fullmatch(text):
         count, name, more, other, target = found.groups()
     elif found := _HOW_MANY.fullmatch(text):
@@ -144,11 +146,18 @@ def answer_conversion(text: str) -> str | None:
     return f"{spoken[0].upper()}{spoken[1:]} {verb} {about}{_quantity(rounded, wanted)}."
 
 
+def _with_half(found: re.Match[str]) -> str:
+    """ "1.5 hour" of "an hour and a half"."""
+    return f"{found[1] or 1}.{'5' if found[3] == 'half' else '25'} {found[2]}"
+
+
 _THAT_IN = re.compile(
     rf"(?:and |so )*(?:what is (?:that|it) |how much is (?:that|it) |that )?in (?P<unit>{_NAME})"
     rf"|(?:and |so )*how many (?P<units>{_NAME}) (?:is|are) (?:that|it|those)"
 )
-_QUANTITIES = re.compile(rf"(?<![\d.])(-?\d{{1,40}}(?:\.\d{{1,40}})?) ({_NAME})\b")
+_QUANTITIES = re.compile(
+    rf"(?<![\d.])(-?\d{{1,40}}(?:\.\d{{1,40}})? (?:{_NAME})\b)((?: and)? \d{{1,40}}\b(?: (?:{_NAME})\b)?)?"
+)
 
 
 def convert_previous(text: str, previous: str) -> str | None:
@@ -157,9 +166,47 @@ def convert_previous(text: str, previous: str) -> str | None:
     if found is None:
         return None
     target = found["unit"] or found["units"]
-    for count, name in reversed(_QUANTITIES.findall(previous)):
-        if converted := answer_conversion(f"{count} {name} in {target}"):
-            return converted
+    for quantity, smaller in reversed(_QUANTITIES.findall(previous)):
+        for whole in dict.fromkeys((f"{quantity}{smaller}", quantity)):
+            if converted := answer_conversion(f"{whole} in {target}"):
+                return converted
+    return None
+
+
+_LESS = "less|fewer|shorter|lighter|smaller|colder|cooler|lower|slower|nearer|younger"
+_MORE = "more|longer|heavier|bigger|larger|taller|hotter|warmer|further|farther|higher|faster|older"
+_COMPARES = re.compile(
+    rf"(?:(?:and|so|but) )*is (?:that|it|this) (?:(?P<more>{_MORE})|{_LESS})"
+    rf"(?P<either> or (?:{_MORE}|{_LESS}))?"
+    rf" than {_COUNT} ?({_NAME})"
+)
+_QUANTITY_WITH_PART = re.compile(
+    rf"(?<![\d.])(-?\d{{1,40}}(?:\.\d{{1,40}})?) ({_NAME})\b"
+    rf"(?: and (\d{{1,40}}(?:\.\d{{1,40}})?) ({_NAME})\b)?"
+)
+
+
+def compare_previous(text: str, previous: str) -> str | None:
+    """Whether the last quantity of `previous` is more than the one in `text`; both in plain form."""
+    found = _COMPARES.fullmatch(text)
+    if found is None:
+        return None
+    more, either, count, name = found.groups()
+    other, amount = _UNITS[name], _amount(count)
+    limit = other.zero + amount * other.size
+    for first, unit_name, second, part_name in reversed(_QUANTITY_WITH_PART.findall(previous)):
+        unit, part = _UNITS[unit_name], _UNITS[part_name or unit_name]
+        if {unit.kind, part.kind} != {other.kind}:
+            continue
+        value = unit.zero + Fraction(first) * unit.size + Fraction(second or 0) * part.size
+        spoken = _quantity(Fraction(first), unit)
+        spoken += f" and {_quantity(Fraction(second), part)}" if second else ""
+        side = "equal to" if value == limit else "more than" if value > limit else "less than"
+        verb = "is" if first == "1" and not second else "are"
+        begin = (
+            "" if either else f"{'Yes' if side.startswith('more' if more else 'less') else 'No'}, "
+        )
+        return f"{begin}{spoken} {verb} {side} {_quantity(amount, other)}."
     return None
 
 

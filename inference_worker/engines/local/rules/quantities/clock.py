@@ -6,7 +6,7 @@ import zoneinfo
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from antiphon.inference_worker.engines.local.rules.numbers import counted
+from antiphon.inference_worker.engines.local.rules.quantities.numbers import counted
 
 _CITY_ZONES = {
     "beijing": "Asia/Shanghai",
@@ -30,20 +30,63 @@ _CITY_ZONES = {
     "gmt": "UTC",
 }
 
-_HOUR = (
-    r"(?:(?P<name>midnight|noon|midday)|(?P<hour>\d{1,2})(?:[: ](?P<minute>[0-5]\d))?"
-    r"(?: ?(?P<half>am|pm|a m|p m)| o'?clock)?)"
-)
+
+def _hour(prefix: str = "") -> str:
+    return (
+        rf"(?:(?P<{prefix}name>midnight|noon|midday)"
+        rf"|(?P<{prefix}hour>\d{{1,2}})(?:[: ](?P<{prefix}minute>[0-5]\d))?"
+        rf"(?: ?(?P<{prefix}half>am|pm|a m|p m)| o'?clock)?)"
+    )
+
+
+_HOUR = _hour()
 _SPAN = (
-    r"(?P<count>\d{1,3}(?:\.\d)?(?P<half_more> and a half)?|an?|half an?) (?P<unit>hour|minute)s?"
+    r"(?P<count>\d{1,3}(?:\.\d{1,2})?|an?|half an?) (?P<unit>hour|minute)s?"
     r"(?: and (?P<more>\d{1,3}|a half)(?: minutes?)?)?"
 )
+_PAST_OR_TO = re.compile(
+    r"\b(?:(?:a )?(?P<part>quarter|half)|(?P<minutes>\d{1,2}) minutes?"
+    r"|(?<!from )(?<!between )(?P<few>5|10|20|25))"
+    r" (?P<side>past|to) (?P<hour>1[0-2]|[1-9])\b(?!:)"
+)
+_DAYTIME = re.compile(r"(?<=\d)(?: o'?clock)? in the (?P<part>morning|afternoon|evening)\b")
 
 _Found = re.Match[str]
 
 
 def spoken_time(now: datetime) -> str:
     return f"{now.hour % 12 or 12}:{now.minute:02} {'AM' if now.hour < 12 else 'PM'}"
+
+
+def _hour_in_digits(found: _Found) -> str:
+    """ "4:15" of "quarter past 4", "8:50" of "10 to 9"."""
+    minutes = {"quarter": 15, "half": 30}.get(found["part"] or "") or int(
+        found["minutes"] or found["few"]
+    )
+    is_to = found["side"] == "to"
+    if minutes > 59 or (is_to and found["part"] == "half"):
+        return found[0]
+    hour = (int(found["hour"]) - 2) % 12 + 1 if is_to else int(found["hour"])
+    return f"{hour}:{60 - minutes if is_to else minutes:02}"
+
+
+def _time_of(found: _Found, prefix: str = "") -> tuple[int, bool] | None:
+    """In minutes of the day, and whether morning or afternoon is known."""
+    if name := found[f"{prefix}name"]:
+        return 0 if name == "midnight" else 12 * 60, True
+    hour, minute = int(found[f"{prefix}hour"]), int(found[f"{prefix}minute"] or 0)
+    half = found[f"{prefix}half"]
+    if hour > 23 or (half and not 1 <= hour <= 12):
+        return None
+    if half:
+        hour = hour % 12 + (12 if half.startswith("p") else 0)
+    return 60 * hour + minute, bool(half) or not 1 <= hour <= 12
+
+
+def _spoken_minutes(minutes: int, *, is_known: bool) -> str:
+    hour, minute = divmod(minutes % (24 * 60), 60)
+    half = f" {'AM' if hour < 12 else 'PM'}" if is_known else ""
+    return f"{hour % 12 or 12}:{minute:02}{half}"
 
 
 def _time(_: _Found, now: datetime) -> str:
@@ -69,12 +112,11 @@ def _time_there_then(found: _Found, now: datetime) -> str | None:
     if unknown:
         return _unknown_zone(unknown)
     there, here = (zoneinfo.ZoneInfo(str(zone)) for zone in zones)
-    hour = 0 if found["name"] == "midnight" else 12 if found["name"] else int(found["hour"])
-    if found["half"]:
-        hour = hour % 12 + (12 if found["half"].startswith("p") else 0)
-    if hour > 23:
+    time = _time_of(found)
+    if time is None:
         return None
-    then = now.astimezone(here).replace(hour=hour, minute=int(found["minute"] or 0))
+    hour, minute = divmod(time[0], 60)
+    then = now.astimezone(here).replace(hour=hour, minute=minute)
     other = then.astimezone(there)
     days = (other.date() - then.date()).days
     day = {1: " on the next day", -1: " on the day before"}.get(days, "")
@@ -116,35 +158,56 @@ def _part_of_day(_: _Found, now: datetime) -> str:
 
 def _until(found: _Found, now: datetime) -> str | None:
     """Without "am" and "pm", the next of both."""
-    hour, minute = int(found["hour"] or 0), int(found["minute"] or 0)
-    if found["name"]:
-        hour = 0 if found["name"] == "midnight" else 12
-    elif hour > 23 or (found["half"] and not 1 <= hour <= 12):
+    time = _time_of(found)
+    if time is None:
         return None
-    elif found["half"]:
-        hour = hour % 12 + (12 if found["half"].startswith("p") else 0)
-    either = not found["name"] and not found["half"] and hour <= 12
-    then = now.replace(hour=hour % 24, minute=minute, second=0, microsecond=0)
+    (hour, minute), is_known = divmod(time[0], 60), time[1]
+    then = now.replace(hour=hour, minute=minute, second=0, microsecond=0)
     while then <= now:
-        then += timedelta(hours=12 if either else 24)
+        then += timedelta(hours=24 if is_known else 12)
     here, then = now.tzinfo, then.astimezone(UTC)
     left = -(-(then - now.astimezone(UTC)) // timedelta(minutes=1))
     return f"It is {_span(left)} until {found['name'] or spoken_time(then.astimezone(here))}."
 
 
-def _in_span(found: _Found, now: datetime) -> str:
-    """In some time, or some time ago."""
-    count = found["count"].removesuffix(" and a half")
+def _minutes_in(found: _Found) -> int:
+    """Of what `_SPAN` has found."""
+    count = found["count"]
     amount = {"a": 1.0, "an": 1.0, "half an": 0.5, "half a": 0.5}.get(count)
-    amount = (float(count) if amount is None else amount) + (0.5 if found["half_more"] else 0.0)
-    minutes = round(amount * 60)
+    minutes = round((float(count) if amount is None else amount) * 60)
     if found["unit"] == "minute":
         minutes //= 60
     more = found["more"]
-    minutes += 30 if more == "a half" else int(more or 0)
+    return minutes + (30 if more == "a half" else int(more or 0))
+
+
+def _in_span(found: _Found, now: datetime) -> str:
+    """In some time, or some time ago."""
+    minutes = _minutes_in(found)
     if "ago" in found[0]:
         return f"{_span(minutes)} ago it was {spoken_time(_later(now, -minutes))}."
     return f"In {_span(minutes)} it will be {spoken_time(_later(now, minutes))}."
+
+
+def _span_from(found: _Found, _: datetime) -> str | None:
+    """Some time after or before an hour."""
+    time = _time_of(found)
+    if time is None:
+        return None
+    minutes = _minutes_in(found) * (-1 if re.search(r"\b(?:before|ago|earlier)\b", found[0]) else 1)
+    begin = "That is at" if re.match(r"(?!what\b)", found[0]) else "It is"
+    return f"{begin} {_spoken_minutes(time[0] + minutes, is_known=time[1])}."
+
+
+def _from_hour_to_hour(found: _Found, _: datetime) -> str | None:
+    begin, end = _time_of(found), _time_of(found, "end_")
+    if begin is None or end is None:
+        return None
+    both_known = begin[1] and end[1]
+    minutes = (end[0] - begin[0]) % ((24 if both_known else 12) * 60)
+    if not minutes:
+        return None
+    return f"It is {counted(minutes, 'minute') if found['minutes'] else _span(minutes)}."
 
 
 def _later(now: datetime, minutes: int) -> datetime:
@@ -156,6 +219,12 @@ def _span(minutes: int) -> str:
     parts = zip(divmod(max(1, minutes), 60), ("hour", "minute"), strict=True)
     return " and ".join(counted(*part) for part in parts if part[0])
 
+
+_LASTS = (
+    r"(?:and )?(?:(?:it|that|which|the [a-z]+) )?(?:(?:will )?(?:takes?|lasts?)|goes on for|runs for)"
+    rf"(?: me| us| about)? {_SPAN}(?: long)?"
+)
+_WHEN = r"(?:so )?(?:when|(?:at )?what time|how late)(?: [a-z]+){1,6}"
 
 _RULES: tuple[tuple[re.Pattern[str], Callable[[_Found, datetime], str | None]], ...] = tuple(
     (re.compile(pattern), function)
@@ -183,17 +252,29 @@ _RULES: tuple[tuple[re.Pattern[str], Callable[[_Found, datetime], str | None]], 
         (r"is it (?:morning|afternoon|evening|night|day)(?: or (?:morning|afternoon|evening|night))?"
          r"(?: now)?|is it am or pm", _part_of_day),
         (r"how (?:long|many (?:hours|minutes)|much time)(?: is it| is there| are there| do (?:i|we) have"
-         r"| left)*"
+         r"| have (?:i|we) got| left)*"
          rf" (?:until|till|to|before) {_HOUR}", _until),
         (rf"what (?:time (?:will it be|is it|was it)|(?:was|is|will be) the time)(?: in)? {_SPAN}"
          r"(?: ago| from now)?",
          _in_span),
+        (rf"what (?:time )?(?:is|was|will be|would be)(?: it)? {_SPAN} (?:after|before|past) {_HOUR}",
+         _span_from),
+        (rf"(?:if |when |so )*(?:[a-z']+ ){{1,6}}?at {_HOUR} {_LASTS} {_WHEN}", _span_from),
+        (rf"(?:if |when |so )*(?:[a-z']+ ){{1,4}}?(?:takes?|lasts?)(?: me| us| about)? {_SPAN}"
+         rf" (?:(?:and|so|but) )?(?:[a-z']+ ){{1,4}}?at {_HOUR} {_WHEN}", _span_from),
+        (rf"if it is {_HOUR}(?: now)? (?:then )?what time (?:will it be|is it|was it|would it be)(?: in)?"
+         rf" {_SPAN}"
+         r"(?: later| from now| ago| earlier)?", _span_from),
+        (r"how (?:long|many (?:hours|(?P<minutes>minutes))|much time)(?: [a-z]+){0,6} (?:from|between) "
+         rf"{_HOUR} (?:to|until|till|and) {_hour('end_')}", _from_hour_to_hour),
     )
 )  # fmt: skip
 
 
 def answer_clock(text: str, now: datetime) -> str | None:
     """The answer to a question about the time; `text` is lower case, with numbers in digits."""
+    text = _PAST_OR_TO.sub(_hour_in_digits, text)
+    text = _DAYTIME.sub(lambda part: " am" if part["part"] == "morning" else " pm", text)
     for pattern, function in _RULES:
         if (found := pattern.fullmatch(text)) and (answer := function(found, now)):
             return answer

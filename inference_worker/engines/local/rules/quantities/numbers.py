@@ -23,7 +23,11 @@ _RUN = re.compile(
 )
 _SCALED = re.compile(rf"(?<!\d)(\d+(?:\.\d+)?)((?:\s+(?:hundred|{_SCALE}))+)\b")
 _POINT_FIRST = re.compile(r"(?<![^\s(+*/×÷^$€£=<>-])\.(?=\d)")
-_DOZENS = re.compile(r"\b(\d{1,9}) dozen\b")
+_DOZENS = re.compile(r"\b(\d{1,9}) dozen\b|\ba dozen(?= (?:times|plus|minus|divided|multiplied)\b)")
+_AND_A_HALF = re.compile(
+    r"(?<![\d.])(\d{1,15}) and (?:a (half|quarter)|3 quarters)\b(?!-)(?: (1000|1000000|1000000000)\b)?"
+)
+_DECIMALS = {"half": "5", "quarter": "25", None: "75"}
 _ORDINAL = re.compile(rf"\b(?:({'|'.join(_TENS)})[\s-])?({'|'.join(_ORDINALS)})\b")
 
 _MOST_DECIMALS = 4
@@ -38,7 +42,8 @@ def with_digits(text: str) -> str:
     text = _POINT_FIRST.sub("0.", text)
     text = re.sub(r"(?<=\d),(?=\d{3}\b)", "", text)
     text = _RUN.sub(_digits, _SCALED.sub(_scaled, text))
-    return _DOZENS.sub(lambda found: str(12 * int(found[1])), text)
+    text = _AND_A_HALF.sub(_with_half, text)
+    return _DOZENS.sub(lambda found: str(12 * int(found[1] or 1)), text)
 
 
 def with_ordinals(text: str) -> str:
@@ -94,6 +99,11 @@ def _scientific(size: Fraction) -> tuple[str, bool]:
 
 def _half_up(number: Fraction) -> int:
     return math.floor(number + Fraction(1, 2))
+
+
+def _with_half(found: re.Match[str]) -> str:
+    """ "2.5" of "2 and a half"."""
+    return _shifted(f"{found[1]}.{_DECIMALS[found[2]]}", len(found[3] or "0") - 1)
 
 
 def _scaled(found: re.Match[str]) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from antiphon.inference_worker.engines.local.rules.follow_up import is_passing
-from antiphon.inference_worker.engines.local.rules.situation import Answer, Situation
+from antiphon.inference_worker.engines.local.rules.follow_up import STOPPED, is_passing
+from antiphon.inference_worker.engines.local.rules.situation import Answer, Situation, fixed
 from antiphon.inference_worker.engines.local.rules.text import PLEASE, peeled, plain
 
 ANOTHER_JOKE = "Shall I tell another one?"
@@ -185,8 +185,15 @@ _DOING = (
     r"|(?:give me|do you have|any|i need)(?: an?| any| some)? ?(?:ideas?|suggestions?) (?:for|what to do)"
     r"(?: on| at| this| the)* (?:weekend|today|tonight|this evening|free time|rainy day)"
 )
+_PERSON = (
+    r"(?:friend|teacher|wife|husband|mother|mom|mum|father|dad|parent|brother|sister|son|daughter|uncle"
+    r"|aunt|cousin"
+    r"|niece|nephew|grand[a-z]+|girlfriend|boyfriend|partner|boss|colleague|neighbou?r|child|kid|man|woman"
+    r"|boy|girl"
+    r"|teenager|couple|family|children)"
+)
 _GIFT = (
-    rf"what {_SHOULD} (?:give|get|buy) (?:for )?(?:my|him|her|them|an?)\b.*"
+    rf"what {_SHOULD} (?:give|get|buy) (?:for )?(?:him|her|them|(?:my|an?|the) (?:\w+ )?{_PERSON}s?)\b.*"
     rf"|what (?:is|would be) {_ONE}{_GOOD} (?:gift|present)\b.*"
     rf"|(?:{PLEASE}(?:suggest|recommend|give me) |i need |any )?{_ONE}{_GOOD} "
     r"(?:gift|present|(?:gift|present) ideas?|ideas? for an? (?:gift|present))(?: for .*)?"
@@ -228,12 +235,12 @@ TOLD = frozenset(text for _, texts in IDEAS for text in texts)
 def _another(found: re.Match[str], situation: Situation) -> str | None:
     """The user may have interrupted the last one, and said that it is enough."""
     for text in map(plain, situation.said[: -_STILL_MEANT - 1 : -1]):
-        for asked, answer in _STOCK:
+        for asked, answer in _REQUESTS:
             if any(map(asked.fullmatch, peeled(text))):
                 return answer(found, situation)
         if not (
             any(map(_ANOTHER.fullmatch, peeled(text)))
-            or _KNOWN.fullmatch(text)
+            or any(one.fullmatch(text) for one in (_KNOWN, _PRAISES, _BLAMES))
             or _STOPS.search(text)
             or is_passing(text)
         ):
@@ -252,18 +259,40 @@ def _not_again(found: re.Match[str], situation: Situation) -> str | None:
     return _another(found, situation) if known else None
 
 
+def _verdict(begin: str) -> Answer:
+    """To praise or blame of what was told, as in "I am glad."."""
+
+    def answer(found: re.Match[str], situation: Situation) -> str | None:
+        if situation.previous in _JOKES or "joke" in found[0]:
+            return f"{begin} {ANOTHER_JOKE}"
+        told = situation.previous in (*FACTS, *_STORIES, *_TWISTERS, *_SAYINGS, *TOLD)
+        return f"{begin} What else would you like to know?" if told else None
+
+    return answer
+
+
 def _next_of(texts: tuple[str, ...], asked: re.Pattern[str], situation: Situation) -> str:
     """Each day begins with another one, and continues with each request."""
-    said = map(plain, situation.said)
-    more = (asked, _ANOTHER, _KNOWN)
-    count = sum(any(one.fullmatch(text) for one in more) for text in said)
+    more = (asked, _ANOTHER, _KNOWN, _PRAISES, _BLAMES)
+    count = sum(
+        any(one.fullmatch(form) for form in peeled(plain(text)) for one in more)
+        for text in situation.said
+    )
     return texts[(situation.now.toordinal() + count) % len(texts)]
 
 
+_ASK = (
+    rf"(?:{PLEASE}(?:tell|give|say|know|make|share|read)(?: (?:me|us))?|do you (?:know|have|tell)"
+    rf"|have you got|got"
+    r"|(?:(?:let (?:us|me)|(?:can|could|may) (?:i|we)|(?:i|we) (?:want|would like) to) (?:hear|have|get))"
+    r"|(?:i|we) (?:want|would like|need)|are there)"
+)
+_ONE_OR_SOME = r"(?:an?|any|another|1 more|some|more)"
 _ANOTHER = re.compile(
-    r"(?:(?:tell|give) me )?(?:another|1 more|more)(?: 1)?|next(?: 1)?"
+    rf"(?:{_ASK} )?(?:another|1 more|(?:any )?more)(?: 1)?|next(?: 1)?"
     r"|(?:do you have|have you got|got|are there) (?:any|some) (?:others?|more)|any (?:others?|more)"
-    r"|do you have another 1"
+    rf"|{_ASK} 1 (?:for|that|with|about|my|i)\b.*|{_ASK} a (?:better|different|new|cleaner|funnier|good"
+    rf"|shorter) 1"
     r"|(?:(?:do you have|give me|tell me) )?(?:another|other|(?:any|some|1) (?:other|more)|more) (?:ideas?"
     r"|suggestions?|recommendations?)|something else|what else"
 )
@@ -274,19 +303,20 @@ _KNOWN = re.compile(
 _FACT = re.compile(
     r"(?:(?:can you |could you )?(?:tell|give) me |do you know |say |i want to hear )"
     r"(?:something (?:interesting|fun|cool|new|amazing|surprising)(?: i do not know)?"
-    r"|an? (?:(?:random|interesting|fun|cool|surprising|amazing|weird) )+(?:fact|thing)"
-    r"|an? fact|some(?: fun| interesting)? facts?)|i am (?:so |very )*bored(?: .*)?|(?:that is "
-    r"|this is )?boring|fun fact"
-    r"|(?:tell me |give me )?another(?: fun| interesting)? fact"
+    r"|an? (?:(?:random|interesting|fun|cool|surprising|amazing|weird) )+(?:fact|thing))"
+    r"|i am (?:so |very )*bored(?: .*)?|(?:that is |this is )?boring|fun facts?"
+    rf"|(?:{_ASK} )?{_ONE_OR_SOME}(?: (?:random|interesting|fun|cool|surprising|amazing|weird))* facts?"
 )
 _STORY = re.compile(
-    rf"{PLEASE}(?:(?:tell|read) (?:me |us )?|i want to hear |do you know )(?:a|another|1 more)"
-    r"(?: (?:short|little|nice|good|new|bedtime|fairy|funny))* (?:story|tale)"
+    rf"(?:{_ASK} )?{_ONE_OR_SOME}(?: (?:short|little|nice|good|new|bedtime|fairy|funny|long|scary))*"
+    r" (?:story|stories|tales?)(?: for (?:me|us|my .*|the .*))?"
+    rf"|{_ASK} (?:stories|tales)"
 )
 _JOKE = re.compile(
-    rf"{PLEASE}(?:tell|say|give|know|do you know|make)?(?: me| us)?(?: a| an| any| another| 1 more| some|"
-    rf" your best| the)*(?: funny| good| short| clean| dad| silly| new)* ?jokes?(?: please| about .*)?|"
-    r"make me laugh|cheer me up|(?:tell me|say) something funny"
+    rf"(?:{_ASK}(?: {_ONE_OR_SOME}| the| your best)?|{_ONE_OR_SOME})?"
+    r"(?:(?<=[a-z]) (?:(?:funny|good|short|clean|dad|silly|new|nice) )*)?(?<![a-z])jokes?"
+    r"(?: please| about .*| for (?:me|us|my .*|the .*))?"
+    rf"|make me laugh|cheer me up|{PLEASE}(?:tell (?:me|us)|say) something funny"
 )
 
 _TWISTER = re.compile(
@@ -300,6 +330,23 @@ _SAYING = re.compile(
     r"|(?:please )?(?:inspire|motivate) me"
 )
 
+_THAT_WAS = (
+    r"(?:(?:that|this|it)(?: 1| joke)? (?:is|was) )?(?:such )?(?:an? )?"
+    r"(?:(?:very|really|so|quite|pretty|too) )*"
+)
+_PRAISES = re.compile(
+    rf"(?:(?:ha ?)+ )?{_THAT_WAS}(?:good|great|nice|lovely|funny|hilarious|brilliant|clever|sweet|wonderful"
+    rf"|amazing"
+    r"|cute|awesome|cool|excellent|fun|the best)(?: 1| joke)?"
+    r"|i (?:really )?(?:like|liked|love|loved|enjoyed) (?:that|it|this)(?: 1| joke)?|that made me (?:laugh"
+    r"|smile)"
+)
+_BLAMES = re.compile(
+    rf"{_THAT_WAS}(?:bad|awful|terrible|lame|boring|dumb|stupid|old|rubbish|horrible|corny|dreadful|the worst"
+    r"|not (?:(?:very|that|so|really|too) )*(?:funny|good))(?: 1| joke)?"
+    r"|i (?:did not|do not) (?:(?:really|even) )?(?:like|find) (?:it|that|this)(?: 1| joke)?(?: funny)?"
+    r"|(?:that|it) did not make me laugh"
+)
 _STOPS = re.compile(
     r"\b(?:stop|enough|wait|funny|ha|nice|great|good|bad|cool|thanks|thank you|get it|understand|go on"
     r"|continue|and then)\b"
@@ -312,7 +359,7 @@ def _next(texts: tuple[str, ...], asked: re.Pattern[str]) -> Answer:
 
 
 another_joke = _next(_JOKES, _JOKE)
-_STOCK = (
+_REQUESTS = (
     (_FACT, _next(FACTS, _FACT)),
     (_STORY, _next(_STORIES, _STORY)),
     (_JOKE, another_joke),
@@ -321,10 +368,13 @@ _STOCK = (
     *((asked, _next(texts, asked)) for asked, texts in IDEAS),
 )
 
-STOCK_ROWS: tuple[tuple[str, Answer], ...] = (
-    (_ANOTHER.pattern, _another),
-    *((asked.pattern, answer) for asked, answer in _STOCK),
-    (_KNOWN.pattern, _not_again),
+FACT_AND_JOKE_ROWS: tuple[tuple[str, Answer], ...] = (
     (r"i (?:do not|did not) (?:get|understand)(?: it| that| the joke)?|(?:can you )?explain (?:it|the joke)"
      r"|why is that funny|that is not funny", _end_of_joke),
+    (r"(?:no(?: more)?|enough|stop (?:the|telling)) (?:jokes?|stories|facts?)", fixed(STOPPED)),
+    (_PRAISES.pattern, _verdict("I am glad.")),
+    (_BLAMES.pattern, _verdict("I am sorry.")),
+    (_ANOTHER.pattern, _another),
+    *((asked.pattern, answer) for asked, answer in _REQUESTS),
+    (_KNOWN.pattern, _not_again),
 )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Numbers, sums, units, distances, the clock and the calendar, asked in words."""
