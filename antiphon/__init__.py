@@ -23,56 +23,86 @@ if TYPE_CHECKING:
 
     from antiphon.client.assistant import Client, SpokenReply
     from antiphon.client.chat import ask
-    from antiphon.client.duplex import connect_duplex
+    from antiphon.client.duplex import DuplexSession, connect_duplex
     from antiphon.client.errors import (
         CannotConnect,
         ClientError,
         Forbidden,
         InvalidAudio,
+        MissingFile,
         NoAnswer,
         ServerError,
         ServiceUnavailable,
         SessionOver,
         Unauthorized,
         UnknownRecording,
+        UnreadableMessage,
     )
-    from antiphon.client.half_duplex import connect_half_duplex
+    from antiphon.client.half_duplex import (
+        HalfDuplexSession,
+        Interrupted,
+        TurnDone,
+        connect_half_duplex,
+    )
     from antiphon.client.realtime import connect_realtime, connect_realtime_chat
+    from antiphon.client.results import Piece, Unit
+    from antiphon.client.sound import load_wav
     from antiphon.client.turns import Turn
+    from antiphon.shared_schemas.messages.chat import ChatGeneration, ChatTts
 
     __version__: str
 
 __all__ = [
     "CannotConnect",
+    "ChatGeneration",
+    "ChatTts",
     "Client",
     "ClientError",
+    "DuplexSession",
     "Forbidden",
+    "HalfDuplexSession",
+    "Interrupted",
     "InvalidAudio",
+    "MissingFile",
     "NoAnswer",
+    "Piece",
     "ServerError",
     "ServiceUnavailable",
     "SessionOver",
     "SpokenReply",
     "Turn",
+    "TurnDone",
     "Unauthorized",
+    "Unit",
     "UnknownRecording",
+    "UnreadableMessage",
     "__version__",
     "ask",
     "connect_duplex",
     "connect_half_duplex",
     "connect_realtime",
     "connect_realtime_chat",
+    "load_wav",
 ]
 
 _MODULES = {
+    "ChatGeneration": "chat",
+    "ChatTts": "chat",
     "Client": "assistant",
+    "DuplexSession": "duplex",
+    "HalfDuplexSession": "half_duplex",
+    "Interrupted": "half_duplex",
+    "Piece": "results",
     "SpokenReply": "assistant",
+    "Turn": "turns",
+    "TurnDone": "half_duplex",
+    "Unit": "results",
     "ask": "chat",
     "connect_duplex": "duplex",
     "connect_half_duplex": "half_duplex",
     "connect_realtime": "realtime",
     "connect_realtime_chat": "realtime",
-    "Turn": "turns",
+    "load_wav": "sound",
 }
 
 

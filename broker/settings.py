@@ -38,6 +38,10 @@ PRIVATE_UMASK = 0o077
 """For processes that write data of conversations; also the bits that other users must not have."""
 
 
+SESSIONS_FOLDER = "sessions"
+"""In the data folder, with a folder for each recording."""
+
+
 class InvalidSettings(ValueError):
     """A setting is invalid; the message names the flag, the variable or the file that has it."""
 
@@ -227,3 +231,16 @@ class StatusSettings(BrokerSettings):
 
     health_host: str = "127.0.0.1"
     """address of the port with /health and /metrics, which has no login"""
+
+
+class RecordingsSettings(StatusSettings):
+    """Where the recordings are."""
+
+    data_dir: Path = Path("data")
+    """the folder whose sessions/ holds the recordings"""
+    min_free_disk_gb: float = Field(default=1.0, ge=0)
+    """free space (GiB) below which recording waits and uploads are refused; cleanup restores a quarter more"""
+
+    @property
+    def sessions_dir(self) -> Path:
+        return self.data_dir / SESSIONS_FOLDER

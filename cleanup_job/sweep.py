@@ -206,7 +206,7 @@ def sweep(
     with sweep_lock(settings.data_dir) as mine:
         if not mine:
             return SweepReport(status=SweepStatus.BUSY, dry_run=settings.dry_run)
-        root = settings.data_dir / "sessions"
+        root = settings.sessions_dir
         return _Sweep(root, policy, halt, serving, settings.dry_run).run()
 
 

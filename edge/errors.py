@@ -291,7 +291,7 @@ def openai_status(code: str) -> int:
     return _OPENAI_STATUS.get(code, 400)
 
 
-def openai_error(status: int, code: str, text: str, field: str | None = None) -> dict[str, Any]:
+def openai_error(status: int, code: str, text: str, field: str | None) -> dict[str, Any]:
     """The body of an error in the form of OpenAI's API."""
     kind = "server_error" if status >= 500 else "invalid_request_error"
     name = _OPENAI_NAMES.get(code, str(code))

@@ -1,6 +1,7 @@
 """Watches transitions and queue places for one edge and notifies the connections they concern."""
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from antiphon.broker.client import Broker
 from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.resume_registry import ResumeRecord
 from antiphon.edge.protocols.machine import QueuePlace
-from antiphon.shared_schemas.registry import QueueSnapshot, SessionCommand, SessionEvent
+from antiphon.shared_schemas.registry import QueueSnapshot, SessionCommand, SessionEvent, Ticket
 from antiphon.shared_schemas.states import EndReason, SessionState
 
 log = structlog.get_logger()
@@ -26,6 +27,9 @@ _COALESCE_S = 0.2
 
 _UNEXPECTED_WAIT_S = 1.0
 """A client that was promised a free slot gets its place if it still waits after this time."""
+
+_ETA_STEP_S = 1.0
+"""A smaller change of an estimate is not sent."""
 
 _MOVES_QUEUE = frozenset(
     {
@@ -105,13 +109,15 @@ class SessionSubscription:
         """A transition of a session with this id, perhaps of an earlier one."""
         if self.ticket is None:
             self._early.append(event)
-        elif event.ticket == self.ticket and event.ask is not None:
+        elif event.ticket != self.ticket:
+            return
+        elif event.ask is not None:
             self.notify(event.ask)
-        elif event.ticket == self.ticket and event.state is SessionState.ASSIGNED:
+        elif event.state is SessionState.ASSIGNED:
             self.grant()
-        elif event.ticket == self.ticket and event.state is SessionState.RECOVERING:
+        elif event.state is SessionState.RECOVERING:
             self.lose_worker()
-        elif event.ticket == self.ticket and event.state is SessionState.ENDED:
+        elif event.state is SessionState.ENDED:
             self.end(event.reason)
 
     def grant(self) -> None:
@@ -321,3 +327,33 @@ def update_places(snapshot: QueueSnapshot, waiting: dict[str, SessionSubscriptio
     for job in snapshot.running:
         if job.sid in waiting and job.sid not in places:
             waiting[job.sid].grant()
+
+
+class PlaceFilter:
+    """Selects the places to send to a client: `queued` if it must wait, then each change.
+
+    `known`: the client resumed and knows that it waits.
+    """
+
+    def __init__(
+        self, ticket: Ticket, clock: Callable[[], float] = time.monotonic, *, known: bool = False
+    ) -> None:
+        self._ticket = ticket
+        self._clock = clock
+        self._known = known
+        self._since = clock()
+        self._sent: QueuePlace | None = None
+
+    def select(self, place: QueuePlace) -> QueuePlace | None:
+        """The place to send; None if it is not worth a message."""
+        sent, waited_s = self._sent, self._clock() - self._since
+        if sent is None:
+            must_wait = self._known or self._ticket.wait or waited_s >= _UNEXPECTED_WAIT_S
+            wanted = must_wait and not place.stale
+        else:
+            moved = replace(place, eta_s=sent.eta_s) != sent
+            wanted = moved or abs((place.eta_s or 0.0) - (sent.eta_s or 0.0)) >= _ETA_STEP_S
+        if not wanted:
+            return None
+        self._sent = place
+        return replace(place, first=sent is None and not self._known)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, SecretStr, field_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
-from antiphon.broker.settings import BrokerSettings, StatusSettings, read_utf8
+from antiphon.broker.settings import BrokerSettings, RecordingsSettings, read_utf8
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, PcmFormat
 from antiphon.shared_schemas.config import CONTEXT_TOKENS
 from antiphon.shared_schemas.constant import CONSTANT
@@ -128,7 +128,7 @@ class AccessSettings(BrokerSettings):
         return lines[0] if lines else None
 
 
-class EdgeSettings(AccessSettings, StatusSettings):
+class EdgeSettings(AccessSettings, RecordingsSettings):
     """Address, files, and limits on clients."""
 
     host: str = "127.0.0.1"
@@ -143,10 +143,6 @@ class EdgeSettings(AccessSettings, StatusSettings):
     """file in ref_audio/ that pages select first"""
     max_voices: int = Field(default=100, ge=0)
     """uploaded reference voices kept; 0 forbids uploads"""
-    data_dir: Path = Path("data")
-    """the folder whose sessions/ holds the recordings"""
-    min_free_disk_gb: float = Field(default=1.0, ge=0)
-    """free space on the recordings' disk below which uploads are refused (GiB)"""
     playback_delay_ms: int = Field(default=200, ge=0, le=5000)
     """audio that pages buffer before playback; raise it against gaps"""
     default_lang: Literal["en", "zh"] | None = None
@@ -246,10 +242,10 @@ class EdgeSettings(AccessSettings, StatusSettings):
 
     @property
     def recordings_root(self) -> Path:
-        return self.recordings_dir or self.data_dir / "sessions"
+        return self.recordings_dir or self.sessions_dir
 
 
-def capabilities(settings: EdgeSettings) -> dict[str, Any]:
+def connection_offer(settings: EdgeSettings) -> dict[str, Any]:
     """The `capabilities` object that clients can request; sizes in bytes, times in seconds."""
     return {
         "protocol_version": PROTOCOL_VERSION,

@@ -97,7 +97,7 @@ async def run(
 
 async def _prepare_disk(settings: RecorderSettings, metrics: RecorderMetrics) -> None:
     """Create the folder of the recordings, and retry until the disk accepts files in it."""
-    root, delay = settings.data_dir / "sessions", settings.recorder_retry_s
+    root, delay = settings.sessions_dir, settings.recorder_retry_s
     while True:
         try:
             await asyncio.to_thread(_check_writable, root)
@@ -168,18 +168,19 @@ class Recorder:
 
     async def run(self) -> None:
         settings = self._settings
-        reclaim_s, adopt_s = settings.recorder_silence_s / 4, settings.recorder_adopt_s / 4
+        periodic: tuple[tuple[float, Callable[[], Awaitable[None]]], ...] = (
+            (settings.recorder_upkeep_s, self._keep_ownership),
+            (settings.recorder_look_s, self._check_statuses),
+            (settings.recorder_look_s, self._broker.clock.sync),
+            (settings.recorder_silence_s / 4, self._reclaim),
+            (settings.recorder_adopt_s / 4, self._adopt_orphans),
+            (_RETURN_MEMORY_EVERY_S, self._return_memory),
+        )
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._read_transitions(), name="take")
-            group.create_task(self._watch_transitions(), name="listen")
-            group.create_task(_every(settings.recorder_upkeep_s, self._keep_ownership), name="keep")
-            group.create_task(_every(settings.recorder_look_s, self._check_statuses), name="look")
-            clock = _every(settings.recorder_look_s, self._broker.clock.sync)
-            group.create_task(clock, name="clock")
-            group.create_task(_every(reclaim_s, self._reclaim), name="claim")
-            group.create_task(_every(adopt_s, self._adopt_orphans), name="adopt")
-            returning = _every(_RETURN_MEMORY_EVERY_S, self._return_memory)
-            group.create_task(returning, name="memory")
+            for loop in (self._read_transitions, self._watch_transitions):
+                group.create_task(loop(), name=loop.__name__)
+            for pause_s, step in periodic:
+                group.create_task(_every(pause_s, step), name=step.__name__)
 
     async def stop(self) -> None:
         """Finish the ended sessions and release the others to the other replicas."""
@@ -263,7 +264,7 @@ class Recorder:
     async def _adopt_orphans(self) -> None:
         """Finish recordings without a recorder whose transition Redis has lost or trimmed."""
         quiet_s = self._settings.recorder_adopt_s
-        root = self._settings.data_dir / "sessions"
+        root = self._settings.sessions_dir
         for job in await asyncio.to_thread(unfinished_recordings, root, quiet_s):
             if job.recording not in self._active and await has_no_recorder(
                 self._broker, job, quiet_s

@@ -1,21 +1,16 @@
 """Settings of one recorder."""
 
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
-from antiphon.broker.settings import StatusSettings
+from antiphon.broker.settings import RecordingsSettings
 from antiphon.shared_schemas.constant import CONSTANT
 
 
-class RecorderSettings(StatusSettings):
-    """Where recordings go, and how replicas share the work."""
+class RecorderSettings(RecordingsSettings):
+    """What is written, and how replicas share the work."""
 
-    data_dir: Path = Path("data")
-    """the folder whose sessions/ holds the recordings"""
-    min_free_disk_gb: float = Field(default=1.0, ge=0)
-    """free space on the disk below which recording waits (GiB)"""
     recorder_opus: bool = True
     """also write the merged replay as Ogg Opus; false saves CPU time"""
     recorder_health_port: int = Field(default=22500, ge=0, le=65535)

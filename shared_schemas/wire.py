@@ -117,9 +117,13 @@ Media = Annotated[
 """A field of a client's message: base64 text, or, in a binary frame, a reference into its payload."""
 
 
+_OPTIONS = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_SERIALIZE_NUMPY
+"""Of messages of a program, which may have numbers of numpy."""
+
+
 def to_text(message: Mapping[str, Any]) -> str:
     """JSON text; `bytes` and `MediaBytes` values become base64."""
-    return orjson.dumps(message, encode_media, orjson.OPT_PASSTHROUGH_DATACLASS).decode()
+    return orjson.dumps(message, encode_media, _OPTIONS).decode()
 
 
 def to_frame(message: Mapping[str, Any]) -> str | bytes:
@@ -139,7 +143,7 @@ def to_frame(message: Mapping[str, Any]) -> str | bytes:
         payload.extend(data)
         return reference | ({"format": str(value.pcm)} if isinstance(value, MediaBytes) else {})
 
-    header = orjson.dumps(message, refer, orjson.OPT_PASSTHROUGH_DATACLASS)
+    header = orjson.dumps(message, refer, _OPTIONS)
     if not payload:
         return header.decode()
     header += b" " * (-(_LENGTH_BYTES + len(header)) % _ALIGNMENT)

@@ -18,7 +18,12 @@ from pydantic_core import PydanticUndefined
 
 from antiphon.broker.service.logs import LogSettings
 from antiphon.broker.service.tracing import TracingSettings
-from antiphon.broker.settings import AntiphonSettings, BrokerSettings, StatusSettings
+from antiphon.broker.settings import (
+    AntiphonSettings,
+    BrokerSettings,
+    RecordingsSettings,
+    StatusSettings,
+)
 from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.edge.settings import AccessSettings, EdgeSettings
 from antiphon.inference_worker.engines.registry import BUILT_IN, find_engine
@@ -34,6 +39,7 @@ SETTINGS: tuple[tuple[str, type[AntiphonSettings]], ...] = (
     ("Every service: traces", TracingSettings),
     ("Every service that talks to Redis", BrokerSettings),
     ("Every service: health and metrics", StatusSettings),
+    ("Edge, recorder and cleanup", RecordingsSettings),
     ("Edge: access control", AccessSettings),
     ("Edge", EdgeSettings),
     ("Worker", WorkerSettings),

@@ -63,12 +63,10 @@ def call_broker(
     call: Callable[[Broker], Awaitable[T]],
     redis_url: str | None,
     data_dir: Path | None = None,
-    *,
-    interrupted: int = INTERRUPTED,
 ) -> T:
     """Open a connection for one call: to the URL of a flag, or to the stack in the folder of a flag.
 
-    Exits with status 1 if Redis does not answer or the folder has no stack, `interrupted` after Ctrl-C.
+    Exits with status 1 if Redis does not answer or the folder has no stack, INTERRUPTED after Ctrl-C.
     """
     configure_logging("antiphon")  # on stderr, since other programs read what stdout has
     if data_dir is not None and redis_url is None:
@@ -87,4 +85,4 @@ def call_broker(
         )
         fail(f"{error}\n{error.remedy or default}")
     except KeyboardInterrupt:
-        raise typer.Exit(interrupted) from None
+        raise typer.Exit(INTERRUPTED) from None

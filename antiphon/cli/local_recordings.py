@@ -12,6 +12,7 @@ from typing import NoReturn
 import soundfile
 
 from antiphon.broker.service.disk import raise_unless_gone
+from antiphon.broker.settings import SESSIONS_FOLDER
 from antiphon.cli.common import CannotLoad
 from antiphon.edge.recordings.download import is_text
 from antiphon.edge.recordings.index import RecordingIndex
@@ -49,7 +50,7 @@ class LocalRecordings:
     """
 
     def __init__(self, data_dir: Path | None) -> None:
-        self._root = (data_dir or RecorderSettings().data_dir) / "sessions"
+        self._root = (data_dir or RecorderSettings().data_dir) / SESSIONS_FOLDER
 
     def list(self, query: RecordingQuery) -> RecordingPage:
         try:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import version
+from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Any, NoReturn
 
@@ -150,6 +151,7 @@ def options(
 
 
 def main() -> None:
+    _open_missing_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal may not have all characters
             stream.reconfigure(errors="replace")
@@ -176,6 +178,13 @@ def main() -> None:
     except OSError as error:  # a file or an address, which the text names
         cause = error.strerror or str(error)
         _fail(f"{error.filename}: {cause}" if error.filename else cause, status=1)
+
+
+def _open_missing_streams() -> None:
+    """Python has None for a stream that was closed before the start, as by `2>&-` or a scheduler."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
 
 
 def _show_bug(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

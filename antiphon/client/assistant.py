@@ -11,7 +11,8 @@ from antiphon.client.duplex import DuplexSession, connect_duplex
 from antiphon.client.errors import MissingFile, NoAnswer
 from antiphon.client.options import ClientOptions, check_options, check_seconds, with_options
 from antiphon.client.recordings import Recordings
-from antiphon.client.sound import check_samples, load_wav, save_wav
+from antiphon.client.session import prepared_within
+from antiphon.client.sound import read_source, save_wav
 from antiphon.client.turns import Turn, TurnLog, joined_audio, joined_text, speech_end_s
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 from antiphon.shared_schemas.config import DuplexConfig
@@ -98,26 +99,28 @@ class Client:
             patience_s: How long to wait for speech after the question, and between two pieces of speech.
             longest_s: How long after the question the reply may end.
 
-        Raises NoAnswer without a complete reply in these times, or if there is no worker that could take
-        the session for `patience_s`. Raises InvalidAudio, the errors of
+        Raises NoAnswer without a complete reply in these times, or if for `patience_s` there is no worker that
+        could take the session, or the server does not prepare it. Raises InvalidAudio, the errors of
         `connect_duplex`, and RuntimeError where an event loop runs: `await client.aask(...)` there.
         """
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            return asyncio.run(
-                self.aask(
-                    question,
-                    system_prompt=system_prompt,
-                    config=config,
-                    ref_audio=ref_audio,
-                    tts_ref_audio=tts_ref_audio,
-                    ref_audio_path=ref_audio_path,
-                    patience_s=patience_s,
-                    longest_s=longest_s,
-                )
+            pass  # the call is not here: its errors would be shown as consequences of this one
+        else:
+            raise RuntimeError("an event loop runs here: use `await client.aask(...)`")
+        return asyncio.run(
+            self.aask(
+                question,
+                system_prompt=system_prompt,
+                config=config,
+                ref_audio=ref_audio,
+                tts_ref_audio=tts_ref_audio,
+                ref_audio_path=ref_audio_path,
+                patience_s=patience_s,
+                longest_s=longest_s,
             )
-        raise RuntimeError("an event loop runs here: use `await client.aask(...)`")
+        )
 
     async def aask(
         self,
@@ -134,16 +137,17 @@ class Client:
         """As `ask`, which describes the arguments, for programs with an event loop."""
         check_seconds("patience_s", patience_s)
         check_seconds("longest_s", longest_s)
-        samples = check_samples(_loaded(question))
+        samples = await asyncio.to_thread(_loaded, question)
         async with connect_duplex(self.url, **self._options) as session:
             await session.wait_for_turn(no_worker_s=patience_s)
-            await session.prepare(
-                system_prompt,
-                config,
-                ref_audio=ref_audio,
-                tts_ref_audio=tts_ref_audio,
-                ref_audio_path=ref_audio_path,
-            )
+            async with prepared_within(patience_s):
+                await session.prepare(
+                    system_prompt,
+                    config,
+                    ref_audio=ref_audio,
+                    tts_ref_audio=tts_ref_audio,
+                    ref_audio_path=ref_audio_path,
+                )
             return SpokenReply(
                 turns=await _reply(session, samples, patience_s, longest_s),
                 session_id=session.session_id,
@@ -185,10 +189,8 @@ def _no_answer(cause: str, log: TurnLog) -> NoAnswer:
 
 def _loaded(question: str | Path | Samples) -> Samples:
     """Raises InvalidAudio."""
-    if not isinstance(question, str | Path):
-        return question
     try:
-        return load_wav(question)
+        return read_source(question, INPUT_RATE)
     except MissingFile as error:
         remedy = "`Client.ask` takes a sound file, and `antiphon.ask` text"
         raise MissingFile(f"{error.message} ({remedy})") from None

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, TypeVar, Unpack, assert_never
 
 from antiphon.client.link import Link, open_link
-from antiphon.client.options import ClientOptions, with_options
+from antiphon.client.options import ClientOptions, config_fields, with_options
 from antiphon.client.results import Parser, Piece
 from antiphon.client.session import Session, run_session
 from antiphon.shared_schemas.content import (
@@ -25,6 +25,7 @@ from antiphon.shared_schemas.content import (
 )
 from antiphon.shared_schemas.messages.chat import (
     ChatGeneration,
+    ChatRequest,
     ChatServerMessage,
     ChatTts,
     PrefillDone,
@@ -112,8 +113,8 @@ def ask(
     history: History,
     *,
     streaming: bool = True,
-    generation: ChatGeneration | None = None,
-    tts: ChatTts | None = None,
+    generation: ChatGeneration | Mapping[str, Any] | None = None,
+    tts: ChatTts | Mapping[str, Any] | None = None,
     tools: Sequence[Mapping[str, Any]] = (),
     on_progress: Callable[[float], None] | None = None,
     options: dict[str, Any] | None = None,
@@ -160,21 +161,22 @@ def arrived(done: Done | None) -> Done:
 def request_fields(
     history: History,
     streaming: bool,
-    generation: ChatGeneration | None,
-    tts: ChatTts | None,
+    generation: ChatGeneration | Mapping[str, Any] | None,
+    tts: ChatTts | Mapping[str, Any] | None,
     tools: Sequence[Mapping[str, Any]],
     options: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """A chat request as it is sent."""
+    """A chat request as it is sent. Raises TypeError for a name that it does not have."""
     request: dict[str, Any] = {
-        **(options or {}),
+        **({} if options is None else config_fields(options, ChatRequest, "options")),
         "messages": _messages(history),
         "streaming": streaming,
     }
     if generation is not None:
-        request["generation"] = generation.model_dump()
+        request["generation"] = config_fields(generation, ChatGeneration, "generation")
     if tts is not None:
-        request["tts"] = tts.model_dump(exclude_none=True)
+        fields = config_fields(tts, ChatTts, "tts").items()
+        request["tts"] = {name: value for name, value in fields if value is not None}
     if tools:
         request["tools"] = list(tools)
     return request

@@ -7,6 +7,7 @@ async with connect_duplex("ws://127.0.0.1:8006") as session:
         play(unit.audio)                           # float32, 24 kHz
 """
 
+import asyncio
 import time
 from collections.abc import (
     AsyncGenerator,
@@ -24,17 +25,22 @@ from typing import Any, Unpack
 
 from antiphon.client.errors import ClientError, SessionOver
 from antiphon.client.link import Link, checked_session_id, new_session_id, open_link
-from antiphon.client.options import ClientOptions, with_options
+from antiphon.client.options import (
+    ClientOptions,
+    check_frames,
+    config_fields,
+    names_setting,
+    sent_number,
+    with_options,
+)
 from antiphon.client.results import Parser, Unit
-from antiphon.client.session import Session, check_frames, config_fields, run_session
+from antiphon.client.session import Session, run_session
 from antiphon.client.sound import (
-    check_samples,
-    load_wav,
+    microphone_chunks,
     paced,
     padded_chunks,
+    read_source,
     silence,
-    whole_chunks,
-    with_silence,
 )
 from antiphon.client.turns import TurnCounter
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
@@ -109,7 +115,7 @@ class DuplexSession(Session[Queued, Unit]):
         if ref_audio_path is not None:
             message["ref_audio_path"] = ref_audio_path
         self.prepared = await self._request(message, Prepared)
-        self._chunk_ms = fields["chunk_ms"] if _names(config, "chunk_ms") else None
+        self._chunk_ms = fields["chunk_ms"] if names_setting(config, "chunk_ms") else None
         return self.prepared
 
     async def send_audio(
@@ -135,6 +141,7 @@ class DuplexSession(Session[Queued, Unit]):
         Send it at intervals during playback, and again when an answer is complete or cut off. After an
         interruption the server keeps only the played part in the conversation.
         """
+        played_ms = sent_number("played_ms", played_ms)
         await self._send({"type": "playback_ack", "played_ms": played_ms})
 
     async def send_diagnostic(self, metrics: dict[str, Any]) -> None:
@@ -157,26 +164,26 @@ class DuplexSession(Session[Queued, Unit]):
         """
         chunk_s = self.chunk_s
         if isinstance(source, AsyncIterable):
-            chunks = with_silence(whole_chunks(source, chunk_s, rate), chunk_s)
+            chunks = microphone_chunks(source, chunk_s, rate)
         else:
-            samples = load_wav(source) if isinstance(source, str | Path) else source
-            recording = padded_chunks(check_samples(samples, rate), chunk_s)
+            recording = padded_chunks(await asyncio.to_thread(read_source, source, rate), chunk_s)
             chunks = paced(chain(recording, silence(chunk_s)), time.monotonic(), chunk_s)
-        async with aclosing(self._events_while(self._send_all(chunks, frames))) as units:
+        async with aclosing(self._events_while(partial(self._send_all, chunks, frames))) as units:
             async for unit in units:
                 yield unit
 
     async def _send_all(
-        self, chunks: AsyncIterator[Samples], frames: Callable[[], Sequence[bytes]]
+        self, chunks: AsyncGenerator[Samples, None], frames: Callable[[], Sequence[bytes]]
     ) -> None:
         """`results` reports the end of the session, so it is no error here."""
         unseen = INPUT_RATE
         with suppress(SessionOver):
-            async for chunk in chunks:
-                if self._pauses:
-                    continue
-                sees, unseen = unseen >= INPUT_RATE, unseen % INPUT_RATE + len(chunk)
-                await self.send_audio(chunk, frames=frames() if sees else ())
+            async with aclosing(chunks):
+                async for chunk in chunks:
+                    if self._pauses:
+                        continue
+                    sees, unseen = unseen >= INPUT_RATE, unseen % INPUT_RATE + len(chunk)
+                    await self.send_audio(chunk, frames=frames() if sees else ())
 
     def _item(self, message: Any) -> Unit | None:
         if isinstance(message, Result):
@@ -194,7 +201,7 @@ class DuplexSession(Session[Queued, Unit]):
         """
         message: dict[str, Any] = {"type": "pause"}
         if timeout_s is not None:
-            message["timeout"] = timeout_s
+            message["timeout"] = sent_number("timeout_s", timeout_s)
         self._pauses = True
         try:
             return await self._request(message, Paused)
@@ -211,13 +218,6 @@ class DuplexSession(Session[Queued, Unit]):
     async def stop(self) -> Stopped:
         """End the session; `results` still yields the remaining units."""
         return await self._request({"type": "stop"}, Stopped)
-
-
-def _names(config: DuplexConfig | Mapping[str, Any] | None, setting: str) -> bool:
-    """Whether the caller has chosen the setting."""
-    return setting in (
-        config.model_fields_set if isinstance(config, DuplexConfig) else config or ()
-    )
 
 
 @with_options

@@ -3,6 +3,7 @@
 import re
 import socket
 import ssl
+from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
@@ -74,6 +75,11 @@ class ServerError(ClientError):
         self.code = error.code
         self.field = error.field
         self.retryable = error.retryable
+        self._error = error
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For `copy` and `pickle`, also of another process: exceptions keep their text alone."""
+        return type(self), (self._error,), self.__dict__
 
 
 class SessionOver(ClientError):
@@ -159,6 +165,9 @@ def _is_refused(error: Exception) -> bool:
 def _cause(error: Exception, host: str | None) -> str:
     if isinstance(error, ssl.SSLError) and error.reason == "WRONG_VERSION_NUMBER":
         return "the server does not use TLS there; use ws:// instead of wss://"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        remedy = "`tls` or SSL_CERT_FILE may name its authority"
+        return f"its certificate is not trusted ({error.verify_message}); {remedy}"
     if isinstance(error, InvalidMessage):
         return "what listens there is not an edge, or it needs wss://"
     if _is_refused(error):

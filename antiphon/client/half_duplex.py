@@ -15,7 +15,6 @@ import time
 from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
-    AsyncIterator,
     Iterable,
     Mapping,
     Sequence,
@@ -26,21 +25,20 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Unpack
 
-from antiphon.client.errors import SessionOver
+from antiphon.client.errors import ServerError, SessionOver
 from antiphon.client.link import Link, checked_session_id, new_session_id, open_link
-from antiphon.client.options import ClientOptions, with_options
+from antiphon.client.options import ClientOptions, config_fields, names_setting, with_options
 from antiphon.client.results import Parser, Piece
-from antiphon.client.session import Session, config_fields, run_session
+from antiphon.client.session import Session, run_session
 from antiphon.client.sound import (
-    check_samples,
-    load_wav,
+    microphone_chunks,
     padded_chunks,
+    read_source,
     silence,
-    whole_chunks,
-    with_silence,
 )
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples
 from antiphon.shared_schemas.config import HalfDuplexConfig
+from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.messages.duplex import DEFAULT_SYSTEM_PROMPT
 from antiphon.shared_schemas.messages.half_duplex import (
     Generating,
@@ -80,6 +78,7 @@ class HalfDuplexSession(Session[Queued, Event]):
         self.session_id = session_id
         self.prepared: HalfDuplexPrepared | None = None
         self._barge_in = True
+        self._playback = _Playback()
 
     @property
     def recording_id(self) -> str | None:
@@ -105,8 +104,7 @@ class HalfDuplexSession(Session[Queued, Event]):
         fields = config_fields(config, HalfDuplexConfig)
         if greeting:
             fields["greeting"] = greeting
-        named = config.model_fields_set if isinstance(config, HalfDuplexConfig) else config or ()
-        if "barge_in" not in named:
+        if not names_setting(config, "barge_in"):
             fields["barge_in"] = barge_in
         self._barge_in = bool(fields["barge_in"])
         message: dict[str, Any] = {"type": "prepare", "config": fields}
@@ -137,26 +135,37 @@ class HalfDuplexSession(Session[Queued, Event]):
         Playback begins with the first piece of an answer, and ends with `Interrupted`. Leave the loop to
         stop sending. Raises InvalidAudio.
         """
-        playback = _Playback()
+        drops = False
         if isinstance(source, AsyncIterable):
-            chunk_s = _SHORT_CHUNK_S if self._barge_in else _CHUNK_S
-            chunks = with_silence(whole_chunks(source, chunk_s, rate), chunk_s)
-            if not self._barge_in:
-                chunks = playback.drop_during_answers(chunks)
+            drops = not self._barge_in
+            chunks = microphone_chunks(source, _CHUNK_S if drops else _SHORT_CHUNK_S, rate)
         else:
-            samples = load_wav(source) if isinstance(source, str | Path) else source
-            recording = padded_chunks(check_samples(samples, rate), _CHUNK_S)
-            chunks = playback.pause_during_answers(chain(recording, silence(_CHUNK_S)))
-        async with aclosing(self._events_while(self._send_all(chunks))) as events:
+            recording = padded_chunks(await asyncio.to_thread(read_source, source, rate), _CHUNK_S)
+            chunks = self._playback.pause_during_answers(chain(recording, silence(_CHUNK_S)))
+        async with aclosing(self._events_while(partial(self._send_all, chunks, drops))) as events:
             async for event in events:
-                playback.take(event)
                 yield event
 
-    async def _send_all(self, chunks: AsyncIterator[Samples]) -> None:
-        """`events` reports the end of the session, so it is no error here."""
+    async def _send_all(self, chunks: AsyncGenerator[Samples, None], drops: bool) -> None:
+        """With `drops`, leaves out chunks during answers.
+
+        `events` reports the end of the session, so it is no error here.
+        """
         with suppress(SessionOver):
-            async for chunk in chunks:
-                await self.send_audio(chunk)
+            async with aclosing(chunks):
+                async for chunk in chunks:
+                    if not drops or self._playback.is_over:
+                        await self.send_audio(chunk)
+
+    def _item(self, message: Any) -> Event | None:
+        event = super()._item(message)
+        self._playback.take(event)
+        return event
+
+    def _take_error(self, error: ServerError) -> None:
+        if error.code == ErrorCode.INFERENCE_ERROR:
+            self._playback.fail()
+        super()._take_error(error)
 
     async def stop(self) -> Stopped:
         """End the session."""
@@ -169,7 +178,7 @@ class HalfDuplexSession(Session[Queued, Event]):
 
 
 class _Playback:
-    """Knows when an answer is generated or played, if playback begins with its first piece."""
+    """Knows when an answer is generated or played, if playback begins when its first piece arrives."""
 
     def __init__(self) -> None:
         self._complete = asyncio.Event()
@@ -180,7 +189,7 @@ class _Playback:
     def is_over(self) -> bool:
         return self._complete.is_set() and time.monotonic() >= self._ends_at
 
-    def take(self, event: Event) -> None:
+    def take(self, event: Event | None) -> None:
         if isinstance(event, Generating):
             self._complete.clear()
         elif isinstance(event, Piece):
@@ -190,12 +199,13 @@ class _Playback:
         elif isinstance(event, Interrupted):
             self._ends_at = time.monotonic()
 
-    async def drop_during_answers(self, chunks: AsyncIterable[Samples]) -> AsyncIterator[Samples]:
-        async for chunk in chunks:
-            if self.is_over:
-                yield chunk
+    def fail(self) -> None:
+        """The answer has no more pieces, and no end."""
+        self._complete.set()
 
-    async def pause_during_answers(self, chunks: Iterable[Samples]) -> AsyncIterator[Samples]:
+    async def pause_during_answers(
+        self, chunks: Iterable[Samples]
+    ) -> AsyncGenerator[Samples, None]:
         """The chunks in real time."""
         due = time.monotonic()
         for chunk in chunks:

@@ -3,6 +3,7 @@
 import asyncio
 import ipaddress
 import secrets
+import ssl
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -38,7 +39,7 @@ def new_session_id(prefix: str) -> str:
 
 def checked_session_id(session_id: str | None) -> str | None:
     """The same id, None or "" if the program chooses none. Raises ValueError for one no edge accepts."""
-    if session_id and not is_session_id(session_id):
+    if session_id and not (isinstance(session_id, str) and is_session_id(session_id)):
         raise ValueError(f"session_id is {session_id!r}, 1 to 64 of A-Z a-z 0-9 _ - are needed")
     return session_id
 
@@ -60,7 +61,7 @@ def edge_address(url: str, path: str, **query: str | None) -> str:
         (parts.hostname or "").encode("idna")
     except ValueError as error:  # no port, an unclosed bracket, or a host such as `.`
         raise CannotConnect(f"{url!r} {_NO_ADDRESS} ({error})") from None
-    if parts.scheme not in _SCHEMES or not parts.hostname:
+    if parts.scheme not in _SCHEMES or not parts.hostname or not url.isprintable():
         raise CannotConnect(f"{url!r} {_NO_ADDRESS}")
     if parts.path.startswith(_ROUTES):
         base = urlunsplit((parts.scheme, parts.netloc, "", "", ""))
@@ -90,6 +91,12 @@ def is_loopback_url(address: str) -> bool:
         return host == "localhost"
 
 
+def check_tls(address: str, tls: ssl.SSLContext | None) -> None:
+    """Raises CannotConnect if the program asks for TLS by its context alone."""
+    if tls is not None and not address.startswith("wss:"):
+        raise CannotConnect("`tls` needs an address that begins with wss:// or https://")
+
+
 CLOSE_TIMEOUT_S = 2.0
 _PING_S = 20.0
 _MAX_MESSAGE = 128 * 1024 * 1024
@@ -102,7 +109,7 @@ _BROKEN = frozenset({None, 1005, 1006, 1001, 1012})
 """Close codes of a broken connection and of an edge that shuts down; all others are final."""
 
 _STALLED = ("slow_consumer", "keepalive ping timeout")
-"""Reasons of an edge that heard nothing of a client. It keeps the session as after a broken connection."""
+"""Reasons of an edge that received nothing from a client. It keeps the session as after a broken connection."""
 
 _REPLACED, _EXPIRED = 4409, 4410
 _ATTEMPT_S = 4.0
@@ -126,6 +133,11 @@ class Link:
         self._pcm = pcm if self.binary else PcmFormat.F32
         self._keepalive = Keepalive()
         self.on_change: Callable[[bool], None] = lambda _: None
+
+    @property
+    def remedy(self) -> str:
+        """After a lost connection."""
+        return "a client with `resume` continues the session"
 
     def sound(self, samples: Samples, longest_s: float | None = None) -> MediaBytes:
         """Audio (float32 mono 16 kHz) as a field of a message. Raises InvalidAudio."""
@@ -152,7 +164,13 @@ class Link:
         """The last request has its answer, or needs none."""
 
     async def close(self) -> None:
-        await self.socket.close()
+        """Takes at most CLOSE_TIMEOUT_S. The socket alone would wait for a message that cannot be sent."""
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                    await self.socket.close()
+        finally:
+            self.socket.transport.abort()
 
     async def _send_on(self, socket: ClientConnection, message: Mapping[str, Any]) -> None:
         frame = to_frame(message) if self.binary else to_text(message)
@@ -181,6 +199,10 @@ class ResumingLink(Link):
         self._over = False
         self._connected = asyncio.Event()
         self._connected.set()
+
+    @property
+    def remedy(self) -> str:
+        return "no edge continues the session" if self._token else "connect again"
 
     async def frames(self) -> AsyncGenerator[str | bytes, None]:
         """Every frame once, in order, until the session is over or cannot be resumed.
@@ -258,16 +280,20 @@ class ResumingLink(Link):
         if self._over or not self._token or not self._is_broken():
             return False
         self._connected.clear()
-        self.on_change(False)
+        self._report(False)
         with suppress(TimeoutError):
             async with asyncio.timeout(self._resume_for_s):
                 for attempt in range(10_000):
                     if (resumed := await self._attempt()) is not None:
                         if resumed:
-                            self.on_change(True)
+                            self._report(True)
                         return resumed
                     await asyncio.sleep(_RETRY_PAUSES_S[min(attempt, len(_RETRY_PAUSES_S) - 1)])
         return False
+
+    def _report(self, connected: bool) -> None:
+        """The event loop reports an exception of the program's function, and the session goes on."""
+        asyncio.get_running_loop().call_soon(self.on_change, connected)
 
     def _is_broken(self) -> bool:
         """True if the session can continue on another connection."""
@@ -319,6 +345,8 @@ async def open_link(url: str, path: str, how: ClientOptions, **query: str | None
     if not chosen["resume"]:
         return Link(await open_socket(edge_address(url, path, **query), how, pings=False), pcm)
     query["resume"] = "1"
+    for other in chosen["other_edges"]:
+        edge_address(other, path)  # raises now, instead of when it is needed
     edges = cycle([url, *chosen["other_edges"]])
 
     async def reopen(token: str, seq: int, attempt: int) -> ClientConnection:
@@ -334,6 +362,7 @@ async def open_socket(address: str, how: ClientOptions, *, pings: bool = True) -
     chosen = with_defaults(how)
     key, tls = chosen["api_key"], chosen["tls"]
     check_key(key)
+    check_tls(address, tls)
     trust: dict[str, Any] = {} if tls is None else {"ssl": tls}  # ssl=None would disable TLS
     proxy = None
     try:

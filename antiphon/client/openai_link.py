@@ -1,4 +1,7 @@
-"""Connections of OpenAI's Live and Realtime APIs, for `antiphon bench`."""
+"""Connections of OpenAI's Live and Realtime APIs, for `antiphon bench`.
+
+They are here because only this folder imports websockets.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -22,9 +22,15 @@ from typing import Any, Literal, Unpack
 from antiphon.client.chat import History, arrived, request_fields
 from antiphon.client.errors import InvalidAudio
 from antiphon.client.link import Link, open_link
-from antiphon.client.options import ClientOptions, with_options
+from antiphon.client.options import (
+    ClientOptions,
+    check_frames,
+    config_fields,
+    sent_number,
+    with_options,
+)
 from antiphon.client.results import Parser, Spoken
-from antiphon.client.session import Session, check_frames, run_session
+from antiphon.client.session import Session, run_session
 from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.messages.chat import ChatGeneration, ChatTts
 from antiphon.shared_schemas.messages.duplex import DEFAULT_SYSTEM_PROMPT
@@ -40,6 +46,7 @@ from antiphon.shared_schemas.messages.realtime import (
 from antiphon.shared_schemas.messages.realtime_v2 import (
     RealtimeV2ServerEvent,
     ResponseDone,
+    SdkConfig,
     SessionClosedV2,
     SessionCreatedV2,
 )
@@ -97,6 +104,8 @@ class RealtimeSession(Session[RealtimePlace, RealtimeItem]):
         `config` are further settings: `voice`, `barge_in` and `record`, and in version 2 any other one, such
         as `{"length_penalty": 1.05}`.
         """
+        if config is not None and self._version == 2:
+            config_fields(config, SdkConfig)
         unknown = set(config or ()) - _SETTINGS_V1
         if unknown and self._version == 1:
             text = f"config: {', '.join(sorted(unknown))}"
@@ -126,14 +135,15 @@ class RealtimeSession(Session[RealtimePlace, RealtimeItem]):
     async def append(
         self, samples: Samples, *, frames: Sequence[bytes] = (), force_listen: bool = False
     ) -> None:
-        """Send a second of audio (float32 mono 16 kHz) with its JPEG frames.
+        """Send a chunk of audio (float32 mono 16 kHz) with its JPEG frames: usually a second.
 
-        Raises InvalidAudio, or TypeError for frames that are not bytes.
+        Raises InvalidAudio, in version 1 also for less than a quarter of a second, or TypeError for frames that
+        are not bytes.
         """
-        if len(samples) < MIN_SAMPLES:
-            text = f"audio has {len(samples)} samples, at least {MIN_SAMPLES} are needed"
-            raise InvalidAudio(f"{text}: send one second at a time")
         unit: dict[str, Any] = {"audio": self._sound(samples, "chunk_s")}
+        if self._version == 1 and len(samples) < MIN_SAMPLES:
+            text = f"audio has {len(samples)} samples, at least {MIN_SAMPLES} are needed"
+            raise InvalidAudio(f"{text}: send one second at a time, or use version 2")
         if pictures := check_frames(frames):
             unit["video_frames"] = pictures
         if force_listen:
@@ -145,6 +155,7 @@ class RealtimeSession(Session[RealtimePlace, RealtimeItem]):
 
     async def playback_ack(self, played_ms: float) -> None:
         """As `DuplexSession.playback_ack`; needs `connect_realtime(..., playback_ack=True)`."""
+        played_ms = sent_number("played_ms", played_ms)
         await self._send({"type": "output_audio_buffer.playback_ack", "played_ms": played_ms})
 
     async def stop(self, reason: str = "user_stop") -> SessionClosed | SessionClosedV2:
@@ -154,9 +165,9 @@ class RealtimeSession(Session[RealtimePlace, RealtimeItem]):
             return await self._request(message, SessionClosed)
         return await self._request(message, SessionClosedV2)
 
-    async def _take(self, message: Any) -> None:
+    def _take(self, message: Any) -> None:
         self.usage = getattr(message, "usage", None) or self.usage
-        await super()._take(message)
+        super()._take(message)
 
 
 @with_options
@@ -189,6 +200,8 @@ def connect_realtime(
 
     Raises CannotConnect.
     """
+    if version not in (1, 2):
+        raise ValueError(f"version is {version!r}, 1 or 2 is needed")
     asked = "1" if playback_ack else None
     path, flags = "/v1/realtime", {"notices": "1", "capabilities": "1"}
     link = partial(open_link, url, path, how, mode=mode, playback_ack=asked, **flags)
@@ -217,8 +230,8 @@ class RealtimeChatClient(Session[RealtimePlace, Spoken | ResponseDone]):
         history: History,
         *,
         streaming: bool = True,
-        generation: ChatGeneration | None = None,
-        tts: ChatTts | None = None,
+        generation: ChatGeneration | Mapping[str, Any] | None = None,
+        tts: ChatTts | Mapping[str, Any] | None = None,
         tools: Sequence[Mapping[str, Any]] = (),
         options: Mapping[str, Any] | None = None,
     ) -> AsyncIterator[Spoken]:
@@ -239,8 +252,8 @@ class RealtimeChatClient(Session[RealtimePlace, Spoken | ResponseDone]):
         self,
         history: History,
         *,
-        generation: ChatGeneration | None = None,
-        tts: ChatTts | None = None,
+        generation: ChatGeneration | Mapping[str, Any] | None = None,
+        tts: ChatTts | Mapping[str, Any] | None = None,
         tools: Sequence[Mapping[str, Any]] = (),
         options: Mapping[str, Any] | None = None,
     ) -> ResponseDone:

@@ -1,7 +1,8 @@
 """The recordings of an edge over HTTP: list, read and save them."""
 
+import secrets
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from http.client import HTTPException, HTTPMessage, HTTPResponse
 from pathlib import Path
 from typing import IO, TypeVar
@@ -25,7 +26,7 @@ from antiphon.client.errors import (
     refusal_error,
     server_words,
 )
-from antiphon.client.link import edge_address, is_loopback_url
+from antiphon.client.link import check_tls, edge_address, is_loopback_url
 from antiphon.client.options import check_key
 from antiphon.shared_schemas.recording import (
     REPLAY_WAV,
@@ -85,6 +86,9 @@ class Recordings:
         self._save(self._address(name, "/download"), path)
 
     def _address(self, name: str, rest: str = "") -> str:
+        """Raises UnknownRecording without a name: that would be the address of the list."""
+        if not name:
+            raise UnknownRecording("the name of the recording is empty")
         return edge_address(self.url, f"/api/sessions/{quote(name, safe='')}{rest}")
 
     def _parsed(self, address: str, parse: Callable[[bytes], T]) -> T:
@@ -94,18 +98,18 @@ class Recordings:
         try:
             return parse(content)
         except ValueError as error:
-            raise UnreadableMessage(f"{_UNREADABLE}: {error}") from None
+            raise UnreadableMessage(_UNREADABLE) from error
 
     def _save(self, address: str, path: str | Path) -> None:
         with self._open(address) as response:
             if response.headers.get_content_type() == "text/html":  # an edge sends no pages here
                 raise UnreadableMessage(_UNREADABLE)
-            with Path(path).open("wb") as file:
-                file.writelines(_blocks(response))
+            _write_whole(Path(path), _blocks(response))
 
     def _open(self, address: str) -> HTTPResponse:
         """The response to a GET of an address of `edge_address`."""
         check_key(self._api_key)
+        check_tls(address, self._tls)
         headers = {"X-Api-Key": self._api_key} if self._api_key else {}
         request = Request("http" + address.removeprefix("ws"), headers=headers)  # noqa: S310
         proxy = _proxy(request)
@@ -125,6 +129,22 @@ class Recordings:
         except (OSError, HTTPException) as error:
             raise connection_error(address, error, proxy) from None
         return response
+
+
+def _write_whole(path: Path, blocks: Iterable[bytes]) -> None:
+    """Write a file in one step: an error leaves `path` as it was. Raises OSError."""
+    path = path.resolve()
+    if path.exists() and not path.is_file():  # such as /dev/stdout
+        with path.open("wb") as file:
+            file.writelines(blocks)
+        return
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        with unfinished.open("xb") as file:
+            file.writelines(blocks)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 class _Redirects(HTTPRedirectHandler):

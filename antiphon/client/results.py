@@ -203,13 +203,14 @@ def read_frame(frame: str | bytes) -> tuple[dict[str, Any], Payload | None]:
     try:
         header, payload = (frame, None) if isinstance(frame, str) else split_frame(frame)
         data: dict[str, Any] = orjson.loads(header)
-        data["type"]
-    except (KeyError, TypeError, ValueError) as error:
+    except ValueError as error:
         raise _unreadable(error) from error
+    if not isinstance(data, dict) or not isinstance(data.get("type"), str):
+        raise _unreadable("a message has no type")
     return data, payload
 
 
-def _unreadable(error: Exception) -> UnreadableMessage:
+def _unreadable(error: Exception | str) -> UnreadableMessage:
     return UnreadableMessage(f"the server sent something unreadable: {error}")
 
 

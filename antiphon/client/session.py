@@ -5,10 +5,9 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
-from difflib import get_close_matches
 from typing import Any, Generic, TypeVar
 
-from pydantic import BaseModel
+import numpy as np
 from websockets.exceptions import ConnectionClosed
 
 from antiphon.client.errors import (
@@ -48,8 +47,13 @@ from antiphon.shared_schemas.wire import (
     Stopped,
 )
 
-UNREAD_ITEMS = 256
-"""Items that wait for a caller. With more, reading from the socket stops until the caller reads."""
+UNREAD_BYTES = 128 * 1024**2
+"""Results that wait for the program: 23 minutes of speech. With more, the session ends.
+
+The socket is read in any case: without the pongs of the client, the edge would close it.
+"""
+_ITEM_BYTES = 1024
+"""Of a result without its audio."""
 
 _LOADING = WaitReason.WORKER_LOADING
 _PLACES: tuple[type[Any], ...] = (Queued, SessionQueued, SessionQueueUpdate)
@@ -92,8 +96,9 @@ class Session(ABC, Generic[Place, Item]):
         self._waits: asyncio.Queue[Place | ClientError | None] = asyncio.Queue()
         self._waiting_again = False
         self._items: asyncio.Queue[Item | ClientError | None] = asyncio.Queue()
+        self._unread_bytes = 0
         self._is_read = False
-        self._has_room = asyncio.Event()
+        self._sender: asyncio.Task[None] | None = None
         self._requests: dict[type[ServerMessage], _Request] = {}
         self._sent_types: set[str] = set()
         self._turn: asyncio.Future[ServerMessage] = asyncio.get_running_loop().create_future()
@@ -127,12 +132,12 @@ class Session(ABC, Generic[Place, Item]):
     ) -> None:
         """Return when a worker has the session; calls `on_update` with each queue position.
 
-        Raises NoAnswer if no worker could take the session for `no_worker_s`, and none was loading. The
-        realtime API does not report that one is loading.
+        Raises NoAnswer if no worker could take the session for `no_worker_s`, and none was loading, or if the
+        server says nothing for this time. The realtime API does not report that one is loading.
         """
         newest: Place | None = None
         try:
-            async with asyncio.timeout(None) as limit:
+            async with asyncio.timeout(no_worker_s) as limit:
                 async for newest in self.queue():
                     if on_update is not None:
                         on_update(newest)
@@ -141,7 +146,9 @@ class Session(ABC, Generic[Place, Item]):
                     elif no_worker_s is not None and limit.when() is None:
                         limit.reschedule(asyncio.get_running_loop().time() + no_worker_s)
         except TimeoutError:
-            raise NoAnswer(wait_reason_text(newest.reason if newest else None)) from None
+            if newest is None:
+                raise NoAnswer(f"no answer came within {no_worker_s:g} s") from None
+            raise NoAnswer(wait_reason_text(newest.reason)) from None
 
     async def waits(self) -> AsyncIterator[Place | None]:
         """Positions in the queue after the session has lost its worker; ends with the session.
@@ -166,16 +173,25 @@ class Session(ABC, Generic[Place, Item]):
         if self.ended_by is None and self._over is not None:
             raise self._over
 
-    async def _events_while(self, sender: Coroutine[Any, Any, None]) -> AsyncGenerator[Item, None]:
-        """The events, while `sender` runs in a task. Raises its errors."""
-        sending = asyncio.create_task(sender)
+    async def _events_while(
+        self, send: Callable[[], Coroutine[Any, Any, None]]
+    ) -> AsyncGenerator[Item, None]:
+        """The events, while `send` runs in a task. Raises its errors.
+
+        A generator that is left but not closed sends until the next one begins, or the session ends.
+        """
+        self._check_reader()
+        await self._stop_sending()
+        sending = self._sender = asyncio.create_task(send())
         receiving: asyncio.Task[Item | None] | None = None
         try:
             while True:
                 receiving = asyncio.create_task(_next(self.events()))
                 pending = {receiving} if sending.done() else {receiving, sending}
                 await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
-                if sending.done():
+                if self._sender is not sending:
+                    raise RuntimeError("another `converse` of this session has begun")
+                if sending.done() and not sending.cancelled():
                     sending.result()
                 if (item := await receiving) is None:
                     return
@@ -185,23 +201,38 @@ class Session(ABC, Generic[Place, Item]):
                 task.cancel()
                 await asyncio.wait([task])
 
-    async def _next_item(self) -> Item | ClientError | None:
+    async def _stop_sending(self) -> None:
+        """End what a `converse` sends."""
+        if self._sender is not None:
+            self._sender.cancel()
+            await asyncio.wait([self._sender])
+
+    def _check_reader(self) -> None:
         """Raises RuntimeError for a second reader, which would get half of the items."""
         if self._is_read:
             raise RuntimeError("another task reads the results of this session now")
+
+    async def _next_item(self) -> Item | ClientError | None:
+        """Raises RuntimeError."""
+        self._check_reader()
         self._is_read = True
         try:
-            return await self._items.get()
+            item = await self._items.get()
         finally:
             self._is_read = False
-            self._has_room.set()
+        if item is not None:
+            self._unread_bytes -= _size(item)
+        return item
 
     async def close(self) -> None:
         """End the session if it still runs, and close the connection."""
-        with suppress(ClientError, TimeoutError):  # the server may have ended it already
-            async with asyncio.timeout(CLOSE_TIMEOUT_S):
-                await self._end()
-        await self._link.close()
+        try:
+            await self._stop_sending()
+            with suppress(ClientError, TimeoutError):  # the server may have ended it already
+                async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                    await self._end()
+        finally:  # also after a second cancellation
+            await self._link.close()
 
     async def receive(self) -> None:
         """Read the socket until it closes; `run_session` does this in a task."""
@@ -212,7 +243,7 @@ class Session(ABC, Generic[Place, Item]):
                     async for frame in frames:
                         message = self._parser.parse(frame)
                         if message is not None:
-                            await self._take(message)
+                            self._take(message)
         except ClientError as error:
             over = error
         except Exception as error:  # noqa: BLE001 - the calls that wait must end
@@ -221,6 +252,7 @@ class Session(ABC, Generic[Place, Item]):
         else:
             over = self._close_error()
         self.finish(over)
+        await self._link.close()  # ends a call that still sends
 
     async def begin(self) -> None:
         """What the client sends before the session is used."""
@@ -250,7 +282,6 @@ class Session(ABC, Generic[Place, Item]):
                 answered: Reply = before.answer.result()
                 return answered
         request = self._requests[kind] = _Request(message)
-        self._has_room.set()  # events that nobody reads must not hold up the answer
         try:
             await self._send(message, self._link.request)
             reply: Reply = await request.answer
@@ -273,20 +304,20 @@ class Session(ABC, Generic[Place, Item]):
         except ConnectionClosed:
             raise self._over or self._close_error() from None
 
-    async def _take(self, message: Any) -> None:
+    def _take(self, message: Any) -> None:
         """Any other message than those in the tables above is the answer to a request."""
         if message.capabilities is not None:
             self._limits = message.capabilities.get("limits", {})
         if (item := self._item(message)) is not None:
             self._served_again()
-            await self._put(item)
+            self._put(item)
         if isinstance(message, _PLACES):
             self._take_place(message)
         elif isinstance(message, _GRANTED):
             _settle(self._turn, message)
             self._places.put_nowait(None)
         elif isinstance(message, Error | ErrorEvent):
-            await self._take_error(_server_error(message))
+            self._take_error(_server_error(message))
         else:
             if isinstance(message, _ENDINGS):
                 self.ended_by = message.type
@@ -314,7 +345,7 @@ class Session(ABC, Generic[Place, Item]):
             self._waiting_again = False
             self._waits.put_nowait(None)
 
-    async def _take_error(self, error: ServerError) -> None:
+    def _take_error(self, error: ServerError) -> None:
         self._last_error = error
         asked = [one for one in self._requests.values() if not one.answer.done()]
         if about := re.match(r"[\w.]+(?=: )", str(error)):
@@ -323,14 +354,17 @@ class Session(ABC, Generic[Place, Item]):
         for request in asked:
             _fail(request.answer, error)
         if not asked:
-            await self._put(error)
+            self._put(error)
 
-    async def _put(self, item: Item | ClientError) -> None:
-        """Waits while too many are unread, unless a request waits for its answer behind them."""
+    def _put(self, item: Item | ClientError) -> None:
+        """Raises SessionOver if the program has left too much unread."""
         self._items.put_nowait(item)
-        while self._items.qsize() >= UNREAD_ITEMS and not self._requests:
-            self._has_room.clear()
-            await self._has_room.wait()
+        self._unread_bytes += _size(item)
+        if self._unread_bytes > UNREAD_BYTES:
+            raise SessionOver(
+                f"the program has not read the results: {UNREAD_BYTES >> 20} MiB wait; read them while you "
+                "send, in a task of their own, or with `converse`"
+            )
 
     def finish(self, error: ClientError) -> None:
         """End what waits for a message, once nothing is read any more. The first error counts."""
@@ -352,11 +386,8 @@ class Session(ABC, Generic[Place, Item]):
             return self._last_error
         cause = f"; last error: {self._last_error}" if self._last_error else ""
         if code in _LOST:
-            remedy = (
-                "no edge continues" if self._link.resumes else "a client with `resume` continues"
-            )
-            text = f"the connection broke, because the edge or the network failed; {remedy} the session"
-            return SessionOver(text + cause, code)
+            text = "the connection broke, because the edge or the network failed; "
+            return SessionOver(text + self._link.remedy + cause, code)
         reason = self._link.socket.close_reason or "no reason given"
         return SessionOver(f"the server closed the connection ({code}: {reason}){cause}", code)
 
@@ -365,39 +396,21 @@ async def _next(items: AsyncIterator[Item]) -> Item | None:
     return await anext(items, None)
 
 
-def config_fields(config: Any, kind: type[BaseModel], where: str = "config") -> dict[str, Any]:
-    """The settings of a session as they are sent. The server checks their values.
-
-    Raises TypeError for a name that `kind` does not have: the server ignores those.
-    """
-    if config is None or isinstance(config, BaseModel):
-        return (config or kind()).model_dump()
-    if not isinstance(config, Mapping):
-        text = f"{where} is a {type(config).__name__}, a mapping of settings is needed"
-        raise TypeError(f'{text}, such as {{"{next(iter(kind.model_fields))}": …}}')
-    for name, value in config.items():
-        if name not in kind.model_fields:
-            close = get_close_matches(str(name), kind.model_fields, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise TypeError(f"{where} has no setting {name!r}{hint}")
-        inner = kind.model_fields[name].annotation
-        if isinstance(inner, type) and issubclass(inner, BaseModel):
-            config_fields(value, inner, f"{where}.{name}")
-    return dict(config)
+def _size(item: Any) -> int:
+    """Roughly. The one message of an answer that is not streamed counts little."""
+    audio = getattr(item, "audio", None)
+    return _ITEM_BYTES + (audio.nbytes if isinstance(audio, np.ndarray) else 0)
 
 
-def check_frames(frames: Any) -> list[bytes]:
-    """The same pictures. Raises TypeError unless they are a list or a tuple of bytes."""
-    if not isinstance(frames, list | tuple):
-        raise TypeError(f"frames is a {type(frames).__name__}, a list of JPEG files is needed")
-    for number, frame in enumerate(frames):
-        if not isinstance(frame, bytes):
-            kind = type(frame).__name__
-            raise TypeError(
-                f"frames[{number}] is a {kind}, the bytes of a JPEG file are needed: "
-                'Path("photo.jpg").read_bytes()'
-            )
-    return list(frames)
+@asynccontextmanager
+async def prepared_within(limit_s: float) -> AsyncIterator[None]:
+    """Raises NoAnswer if the block, which prepares a session, takes longer."""
+    try:
+        async with asyncio.timeout(limit_s):
+            yield
+    except TimeoutError:
+        text = f"the server did not prepare the session within {limit_s:g} s"
+        raise NoAnswer(text) from None
 
 
 def _server_error(message: Error | ErrorEvent) -> ServerError:
@@ -432,7 +445,11 @@ async def run_session(
         await session.begin()
         yield session
     finally:
-        await session.close()
-        reader.cancel()
-        await asyncio.wait([reader])
-        session.finish(SessionOver("the session has ended, because its block was left"))
+        try:
+            await session.close()
+        finally:
+            reader.cancel()
+            try:
+                await asyncio.wait([reader])
+            finally:
+                session.finish(SessionOver("the session has ended, because its block was left"))

@@ -5,7 +5,7 @@ import shlex
 import stat
 import time
 import wave
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +104,11 @@ def load_wav(path: str | Path) -> Samples:
         raise InvalidAudio(f"cannot use {path}: {error.message}") from None
 
 
+def read_source(source: str | Path | Samples, rate: int) -> Samples:
+    """A recording: a sound file, or an array. Raises InvalidAudio."""
+    return check_samples(load_wav(source) if isinstance(source, str | Path) else source, rate)
+
+
 def _content(path: str | Path) -> bytes:
     """Raises InvalidAudio. A pipe or a device is not opened: it might never end."""
     try:
@@ -184,36 +189,35 @@ def silence(chunk_s: float = 1.0) -> Iterator[Samples]:
 
 async def paced(
     chunks: Iterable[Samples], start: float, chunk_s: float = 1.0
-) -> AsyncIterator[Samples]:
+) -> AsyncGenerator[Samples, None]:
     """Yield each chunk at the time of a microphone that opened at `start` (`time.monotonic()`)."""
     for number, chunk in enumerate(chunks, start=1):
         await asyncio.sleep(start + number * chunk_s - time.monotonic())
         yield chunk
 
 
-async def whole_chunks(
+async def microphone_chunks(
     pieces: AsyncIterable[Samples], chunk_s: float, rate: int = INPUT_RATE
-) -> AsyncIterator[Samples]:
-    """Chunks of pieces of any length; silence fills up the last one.
+) -> AsyncGenerator[Samples, None]:
+    """Chunks of pieces of any length; silence fills up the last one, and follows it in real time.
 
-    Raises InvalidAudio.
+    Closes `pieces` if it is a generator: its `finally` runs when the sending stops. Raises InvalidAudio.
     """
     size, kept = round(INPUT_RATE * chunk_s), SILENCE
-    async for piece in pieces:
-        if isinstance(piece, np.ndarray) and not piece.size:
-            continue  # a resampler may have nothing yet
-        check_samples(piece, rate)
-        kept = np.concatenate([kept, piece])
-        while len(kept) >= size:
-            yield kept[:size]
-            kept = kept[size:]
-    if len(kept):
-        yield np.pad(kept, (0, size - len(kept)))
-
-
-async def with_silence(chunks: AsyncIterable[Samples], chunk_s: float) -> AsyncIterator[Samples]:
-    """The chunks, and after the last one endless silence in real time."""
-    async for chunk in chunks:
-        yield chunk
-    async for chunk in paced(silence(chunk_s), time.monotonic(), chunk_s):
-        yield chunk
+    source = aiter(pieces)
+    try:
+        async for piece in source:
+            if isinstance(piece, np.ndarray) and not piece.size:
+                continue  # a resampler may have nothing yet
+            check_samples(piece, rate)
+            kept = np.concatenate([kept, piece])
+            while len(kept) >= size:
+                yield kept[:size]
+                kept = kept[size:]
+        if len(kept):
+            yield np.pad(kept, (0, size - len(kept)))
+        async for chunk in paced(silence(chunk_s), time.monotonic(), chunk_s):
+            yield chunk
+    finally:
+        if isinstance(source, AsyncGenerator):
+            await source.aclose()

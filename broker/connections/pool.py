@@ -76,7 +76,7 @@ def shared_pool(
 
 
 def blocking_pool(
-    settings: BrokerSettings, address: RedisAddress, *, locate: LocateServer | None = None
+    settings: BrokerSettings, address: RedisAddress, *, locate: LocateServer | None
 ) -> ShrinkingPool:
     """Describes the connection of one task, whose reads may block for up to LONGEST_BLOCK_MS."""
     place = _place(address, locate)

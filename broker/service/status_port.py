@@ -69,7 +69,7 @@ async def status_port(
             yield address
 
 
-def status_app(health: Health, registry: CollectorRegistry, refresh: Refresh | None = None) -> Any:
+def status_app(health: Health, registry: CollectorRegistry, refresh: Refresh | None) -> Any:
     """The ASGI application: 200 or 503 on `/health` and `/ready`, the exposition on `/metrics`, else 404.
 
     A service is ready if it is well, unless `ready` in its health page is false.

@@ -204,7 +204,7 @@ async def _voice(tts: ChatTts, limits: EdgeSettings, uploads: UploadedVoices) ->
 
 
 class ChatMachine(SessionMachine[StopIn]):
-    """One request and its answer. `request` is None if the client resumes the session.
+    """One request and its answer.
 
     The client receives queue messages only if it waits, or if it needs a token to resume.
     """
@@ -215,9 +215,9 @@ class ChatMachine(SessionMachine[StopIn]):
     PHASE_TEXT: ClassVar = PHASE_TEXT
     SUBJECT: ClassVar = "request"
 
-    def __init__(self, request: ChatIn | None, recording: str, *, resumable: bool = False) -> None:
+    def __init__(self, recording: str, *, resumable: bool = False) -> None:
         super().__init__()
-        self._streaming = request is None or request.options.streaming
+        self._streaming = True
         self._recording = recording
         self._resumable = resumable
         self._queue_sent = False

@@ -189,7 +189,11 @@ def _too_deep(or_else: str = "") -> InvalidInput:
 
 @dataclass(frozen=True, slots=True)
 class ResultExtras:
-    """The fields of results that a client asks for in the URL."""
+    """The fields of results that a client asks for in the URL.
+
+    `timing`: the time of each hop. `transcript`: what the engine understood of the user, as for a session
+    that asks for interim transcripts. `word_times`: when each of the answer's words begins.
+    """
 
     timing: bool = False
     transcript: bool = False
@@ -199,9 +203,7 @@ class ResultExtras:
 class DuplexMachine(ConversationMachine[DuplexCommand]):
     """A full-duplex session.
 
-    `timing`: results include the time of each hop. `notices`: the client is notified when its
-    context is nearly full. `transcript`: results include what the engine understood of the user, as those
-    of a session that asks for interim transcripts do. `word_times`: and when each of its words begins.
+    `notices`: the client is notified when its context is nearly full.
     """
 
     LEGAL: ClassVar = LEGAL
@@ -212,13 +214,11 @@ class DuplexMachine(ConversationMachine[DuplexCommand]):
         sid: str,
         recording: str,
         *,
-        timing: bool = False,
         notices: bool = False,
-        transcript: bool = False,
-        word_times: bool = False,
+        extras: ResultExtras = ResultExtras(),
     ) -> None:
         super().__init__(sid, recording)
-        self._extras = ResultExtras(timing, transcript, word_times)
+        self._extras = extras
         self._notices = notices
         self._frames: tuple[bytes, ...] = ()
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
-from antiphon.edge.errors import Close, Fault
+from antiphon.edge.errors import Fault
 from antiphon.edge.json_text import ClientFrame
 from antiphon.edge.media.decode import InputReader
 from antiphon.edge.media.voices import decode_voice
@@ -18,7 +18,6 @@ from antiphon.edge.protocols.machine import (
     Action,
     Actions,
     Deadline,
-    Finish,
     Phase,
     QueuePlace,
     Send,
@@ -28,6 +27,7 @@ from antiphon.edge.protocols.realtime_codec import (
     CLOSED_AS,
     RealtimeCodec,
     SessionNames,
+    ended_by,
     error_event,
     report_place,
 )
@@ -281,9 +281,7 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
             return []
         actions = super().report(fault)
         self.phase = Phase.OVER
-        restarts = fault.close is Close.RESTART
-        reason = EndReason.SERVER_SHUTDOWN if restarts else EndReason.ERROR
-        return [*actions, Finish(fault.close or Close.POLICY, reason)]
+        return [*actions, ended_by(fault)]
 
     def _error_messages(self, fault: Fault) -> Sequence[ServerMessage]:
         return self._codec.errors(fault)

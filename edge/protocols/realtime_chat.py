@@ -10,8 +10,8 @@ from antiphon.edge.media.decode import InputReader, decode_frame
 from antiphon.edge.media.voices import UploadedVoices
 from antiphon.edge.protocols import chat
 from antiphon.edge.protocols.chat import ChatMachine, decode_input
-from antiphon.edge.protocols.machine import Action, Actions, Finish, Phase, QueuePlace, Send
-from antiphon.edge.protocols.realtime_codec import encode_v2_error, report_place
+from antiphon.edge.protocols.machine import Action, Actions, Phase, QueuePlace, Send
+from antiphon.edge.protocols.realtime_codec import encode_v2_error, ended_by, report_place
 from antiphon.edge.protocols.realtime_v2 import usage_fields
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.entries import (
@@ -83,7 +83,6 @@ class RealtimeChatMachine(ChatMachine):
     """One request of a connection that may carry several.
 
     It ends with `response.done`, or with the `session.closed` of its connection: `closing`.
-    `request` is None if the client resumes it.
     """
 
     LEGAL: ClassVar = {**chat.LEGAL, Phase.STOPPING: frozenset({StopIn})}
@@ -91,14 +90,13 @@ class RealtimeChatMachine(ChatMachine):
 
     def __init__(
         self,
-        request: ChatIn | None,
         sid: str,
         number: int,
         *,
         resumable: bool = False,
         notices: bool = False,
     ) -> None:
-        super().__init__(request, recording="", resumable=resumable)
+        super().__init__(recording="", resumable=resumable)
         self.closing = False
         self.recording: str | None = None
         """The id of the request's recording, if the client asked for it."""
@@ -141,9 +139,7 @@ class RealtimeChatMachine(ChatMachine):
         """Every error ends the connection."""
         actions = super().report(fault)
         self.phase, self.closing = Phase.OVER, True
-        restarts = fault.close is Close.RESTART
-        reason = EndReason.SERVER_SHUTDOWN if restarts else EndReason.ERROR
-        return [*actions, Finish(fault.close or Close.POLICY, reason)]
+        return [*actions, ended_by(fault)]
 
     def _error_messages(self, fault: Fault) -> Sequence[ServerMessage]:
         return encode_v2_error(fault, self._sid)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar
 from msgspec.structs import replace
 
 from antiphon.edge.errors import Close, Fault
-from antiphon.edge.protocols.machine import Action, Phase, QueuePlace, Send
+from antiphon.edge.protocols.machine import Action, Finish, Phase, QueuePlace, Send
 from antiphon.shared_schemas.entries import PreparedOut, ResultOut
 from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.messages.realtime import (
@@ -203,3 +203,10 @@ def report_place(place: QueuePlace, *, notices: bool) -> list[Action]:
         reason=reason,
     )
     return [Send(update)]
+
+
+def ended_by(fault: Fault) -> Finish:
+    """The end of a session after this fault."""
+    restarts = fault.close is Close.RESTART
+    reason = EndReason.SERVER_SHUTDOWN if restarts else EndReason.ERROR
+    return Finish(fault.close or Close.POLICY, reason)

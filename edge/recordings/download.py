@@ -132,7 +132,7 @@ def zip_blocks(
     recording: str,
     files: list[StoredFile],
     top: str,
-    token: str | None = None,
+    token: str | None,
 ) -> Iterator[bytes]:
     """A ZIP of `files` in blocks of a few hundred kB.
 

@@ -12,16 +12,13 @@ from antiphon.edge.protocols.live import (
 )
 from antiphon.edge.protocols.live_commands import LiveDecoder, LiveLink
 from antiphon.edge.routes.socket_routes import SocketProtocol, add_socket
-from antiphon.edge.routes.status import capabilities
+from antiphon.edge.routes.status import live_engines
 from antiphon.edge.session.admission import AdmittedSession
 from antiphon.edge.session.session import ProtocolSpec
-from antiphon.shared_schemas.entries import InEntry
 from antiphon.shared_schemas.states import SessionKind
 
 
-def _start(
-    context: EdgeContext, admitted: AdmittedSession, _first: InEntry | None
-) -> tuple[LiveDecoder, LiveMachine]:
+def _start(context: EdgeContext, admitted: AdmittedSession) -> tuple[LiveDecoder, LiveMachine]:
     link, clock = LiveLink(), asyncio.get_running_loop().time
     expires_at = int(context.broker.clock.now_ms() / 1000 + LIVE_LIMIT_S)
     machine = LiveMachine(admitted.recording, link, LiveTerms(clock, clock(), expires_at))
@@ -29,8 +26,7 @@ def _start(
 
 
 async def _known_voices(context: EdgeContext) -> frozenset[str]:
-    found = await capabilities(context, await context.broker.queue.snapshot())
-    return frozenset(voice.id for voice in found.voices)
+    return (await live_engines(context)).voice_ids
 
 
 LIVE = SocketProtocol(

@@ -147,6 +147,10 @@ class Capabilities(BaseModel):
     voices: list[NamedVoice] = Field(description="those that all engines with speech have")
     simulated: bool = Field(description="true if all engines are simulated")
 
+    @property
+    def voice_ids(self) -> frozenset[str]:
+        return frozenset(voice.id for voice in self.voices)
+
 
 class WorkerInfo(BaseModel):
     """One worker. With several slots, the current session is the oldest one."""

@@ -37,7 +37,7 @@ from antiphon.edge.protocols.openai_answers import (
 from antiphon.edge.routes.chat import Body, answer_request
 from antiphon.edge.routes.deps import EdgeDep, SnapshotDep, error_responses
 from antiphon.edge.routes.models import OpenAiProblem, ServedModel, ServedModels
-from antiphon.edge.routes.status import capabilities
+from antiphon.edge.routes.status import capabilities, live_engines
 from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat
 from antiphon.shared_schemas.entries import ChatIn, DeltaOut
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
@@ -230,10 +230,7 @@ async def _read_sound(
 
 async def _voices(edge: EdgeContext, asked: str) -> frozenset[str]:
     """The voices of the engines, if it matters: some have names that OpenAI's voices have too."""
-    if asked not in STOCK_VOICES:
-        return frozenset()
-    found = await capabilities(edge, await edge.broker.queue.snapshot())
-    return frozenset(voice.id for voice in found.voices)
+    return (await live_engines(edge)).voice_ids if asked in STOCK_VOICES else frozenset()
 
 
 def read_form(headers: Mapping[str, str], body: bytes) -> tuple[dict[str, Any], bytes]:

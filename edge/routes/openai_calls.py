@@ -21,17 +21,15 @@ from antiphon.edge.errors import ClientGone, Draining, HttpError, openai_status
 from antiphon.edge.json_text import load_json
 from antiphon.edge.openai_clients import CALLS
 from antiphon.edge.protocols.openai_realtime.call import CallDecoder, CallMachine
-from antiphon.edge.protocols.openai_realtime.decoder import OpenAiRealtimeDecoder
 from antiphon.edge.protocols.openai_realtime.events import encode_fault
-from antiphon.edge.protocols.openai_realtime.settings import RealtimeState, updated_session
+from antiphon.edge.protocols.openai_realtime.settings import updated_session
 from antiphon.edge.routes.deps import EdgeDep, error_responses
 from antiphon.edge.routes.models import OpenAiProblem
-from antiphon.edge.routes.openai_realtime import current_engines, new_state
-from antiphon.edge.session.admission import AdmittedSession, ConnectOptions, SessionRequest
+from antiphon.edge.routes.openai_realtime import new_state, prepared_decoder, realtime_spec
+from antiphon.edge.session.admission import ConnectOptions, SessionRequest
 from antiphon.edge.session.handshake import limit_connections, refuse, reject
 from antiphon.edge.session.session import ProtocolSpec, serve_session
 from antiphon.shared_schemas.apps import REALTIME
-from antiphon.shared_schemas.entries import InEntry
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
 
@@ -144,10 +142,8 @@ async def _prepare(edge: EdgeContext, request: Request) -> _Call:
     state.on_track = True
     if session is not None:
         state.session = updated_session(state, session)
-    decoder = OpenAiRealtimeDecoder(
-        edge.settings, edge.broker.voices.sound, state, partial(current_engines, edge)
-    )
-    await decoder.prepare()
+    decoder = CallDecoder(await prepared_decoder(edge, state), state)
+    spec = realtime_spec(decoder, partial(CallMachine, state))
     settings = edge.settings
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(limit_connections(edge, request, REALTIME))
@@ -167,7 +163,7 @@ async def _prepare(edge: EdgeContext, request: Request) -> _Call:
             [f"sess_{number}"],
             client=edge.access.client_id(request),
         )
-        serve = partial(_serve, edge, peer, state, decoder, asked, offer.message_bytes)
+        serve = partial(_serve, edge, peer, spec, asked, offer.message_bytes)
         call_id = f"rtc_{number}"
         connect = partial(_connect, edge, peer, connecting)
         edge.calls.check_open()
@@ -194,8 +190,7 @@ async def _connect(edge: EdgeContext, peer: CallPeer, connecting: ExitStack) -> 
 async def _serve(
     edge: EdgeContext,
     peer: CallPeer,
-    state: RealtimeState,
-    decoder: OpenAiRealtimeDecoder,
+    spec: ProtocolSpec[Any],
     asked: SessionRequest,
     message_bytes: int,
 ) -> None:
@@ -203,9 +198,6 @@ async def _serve(
 
     connection = CallConnection(peer, message_bytes)
     sound = asyncio.create_task(connection.stream())
-    spec: ProtocolSpec[Any] = ProtocolSpec(
-        partial(_start, state, decoder), encode_fault, turns=True
-    )
     try:
         await serve_session(edge, connection, spec, asked, ConnectOptions())
     except ClientGone:
@@ -216,18 +208,6 @@ async def _serve(
         sound.cancel()
         with suppress(asyncio.CancelledError):
             await sound
-
-
-def _start(
-    state: RealtimeState,
-    decoder: OpenAiRealtimeDecoder,
-    context: EdgeContext,
-    _admitted: AdmittedSession,
-    _first: InEntry | None,
-) -> tuple[CallDecoder, CallMachine]:
-    began_at, limit_s = asyncio.get_running_loop().time(), context.settings.openai_realtime_s
-    machine = CallMachine(state, began_at, limit_s)
-    return CallDecoder(decoder, state), machine
 
 
 async def _read_body(request: Request) -> tuple[str, object]:

@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ from antiphon.edge.access.client_secrets import MAX_CHARS, ClientSecret
 from antiphon.edge.edge_context import EdgeContext
 from antiphon.edge.errors import Close, HttpError
 from antiphon.edge.openai_clients import ALIASES
+from antiphon.edge.protocols.machine import CommandDecoder, SessionMachine
 from antiphon.edge.protocols.openai_realtime.decoder import Engines, OpenAiRealtimeDecoder
 from antiphon.edge.protocols.openai_realtime.events import encode_fault, error_event
 from antiphon.edge.protocols.openai_realtime.machine import OpenAiRealtimeMachine
@@ -26,12 +28,11 @@ from antiphon.edge.protocols.openai_realtime.settings import (
 from antiphon.edge.routes.deps import EdgeDep, error_responses
 from antiphon.edge.routes.models import OpenAiProblem
 from antiphon.edge.routes.socket_routes import add_socket
-from antiphon.edge.routes.status import capabilities
+from antiphon.edge.routes.status import live_engines
 from antiphon.edge.session.admission import AdmittedSession, ConnectOptions, SessionRequest
 from antiphon.edge.session.handshake import accept, limit_connections
 from antiphon.edge.session.session import ProtocolSpec, serve_session
 from antiphon.shared_schemas.apps import REALTIME
-from antiphon.shared_schemas.entries import InEntry
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.states import SessionKind
 
@@ -62,12 +63,8 @@ async def serve_openai_realtime(socket: WebSocket) -> None:
             return
         sid = f"sess_{secrets.token_hex(10)}"
         state = new_state(context, socket, sid)
-        decoder = OpenAiRealtimeDecoder(
-            context.settings, context.broker.voices.sound, state, partial(current_engines, context)
-        )
-        await decoder.prepare()
-        start = partial(_start, state, decoder)
-        spec: ProtocolSpec[Any] = ProtocolSpec(start, encode_fault, turns=True)
+        decoder = await prepared_decoder(context, state)
+        spec = realtime_spec(decoder, partial(OpenAiRealtimeMachine, state))
         asked = SessionRequest(
             SessionKind.TURNS, "openai realtime", [sid], client=context.access.client_id(socket)
         )
@@ -98,21 +95,32 @@ def new_state(context: EdgeContext, caller: HTTPConnection, sid: str) -> Realtim
     return state
 
 
-def _start(
-    state: RealtimeState,
-    decoder: OpenAiRealtimeDecoder,
-    context: EdgeContext,
-    _admitted: AdmittedSession,
-    _first: InEntry | None,
-) -> tuple[OpenAiRealtimeDecoder, OpenAiRealtimeMachine]:
-    began_at, limit_s = asyncio.get_running_loop().time(), context.settings.openai_realtime_s
-    return decoder, OpenAiRealtimeMachine(state, began_at, limit_s)
+async def prepared_decoder(context: EdgeContext, state: RealtimeState) -> OpenAiRealtimeDecoder:
+    """Raises InvalidInput."""
+    decoder = OpenAiRealtimeDecoder(
+        context.settings, context.broker.voices.sound, state, partial(_current_engines, context)
+    )
+    await decoder.prepare()
+    return decoder
 
 
-async def current_engines(context: EdgeContext) -> Engines:
-    found = await capabilities(context, await context.broker.queue.snapshot())
-    voices = frozenset(voice.id for voice in found.voices)
-    return Engines(bool(found.engines), voices)
+def realtime_spec(
+    decoder: CommandDecoder[Any], create: Callable[[float, float], SessionMachine[Any]]
+) -> ProtocolSpec[Any]:
+    """`create` makes the machine: from the time at which the session begins, and its limit in seconds."""
+
+    def start(
+        context: EdgeContext, _admitted: AdmittedSession
+    ) -> tuple[CommandDecoder[Any], SessionMachine[Any]]:
+        began_at = asyncio.get_running_loop().time()
+        return decoder, create(began_at, context.settings.openai_realtime_s)
+
+    return ProtocolSpec(start, encode_fault, turns=True)
+
+
+async def _current_engines(context: EdgeContext) -> Engines:
+    found = await live_engines(context)
+    return Engines(bool(found.engines), found.voice_ids)
 
 
 _SECRET_PROBLEMS = error_responses(

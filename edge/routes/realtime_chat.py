@@ -29,10 +29,10 @@ from antiphon.edge.session.admission import (
 )
 from antiphon.edge.session.handshake import accept, limit_connections, reject
 from antiphon.edge.session.session import ProtocolSpec, serve_session
-from antiphon.edge.settings import capabilities
+from antiphon.edge.settings import connection_offer
 from antiphon.edge.transport.connection import ClientConnection
 from antiphon.shared_schemas.apps import REALTIME
-from antiphon.shared_schemas.entries import ChatIn, InEntry, StopIn
+from antiphon.shared_schemas.entries import ChatIn, StopIn
 from antiphon.shared_schemas.messages.realtime import SessionClose, SessionQueueDone
 from antiphon.shared_schemas.messages.realtime_v2 import (
     ClosedReasonV2,
@@ -110,12 +110,12 @@ class RealtimeChat:
         if not (self._sid and number.isdecimal()):
             raise ResumeExpired
         self._requests, self._created = int(number), True
-        if await self._answer(self._machine(None), self._options):
+        if await self._answer(self._machine(), self._options):
             await self.serve()
 
     async def greet(self) -> None:
         """Allow the client to send its `session.init`."""
-        offer = capabilities(self._context.settings) if self._options.capabilities else None
+        offer = connection_offer(self._context.settings) if self._options.capabilities else None
         await self._send(structs.replace(SessionQueueDone(), capabilities=offer))
 
     async def create(self) -> None:
@@ -150,17 +150,15 @@ class RealtimeChat:
                     await self.create()
                     continue
                 self._requests += 1
-                machine = self._machine(event)
+                machine = self._machine()
                 self._request = event
                 del event  # its media: the session frees them when they are written
                 if not await self._answer(machine, options):
                     return None
 
-    def _machine(self, request: ChatIn | None) -> RealtimeChatMachine:
+    def _machine(self) -> RealtimeChatMachine:
         resumable, notices = self._options.resume, self._options.notices
-        return RealtimeChatMachine(
-            request, self._sid, self._requests, resumable=resumable, notices=notices
-        )
+        return RealtimeChatMachine(self._sid, self._requests, resumable=resumable, notices=notices)
 
     async def _answer(self, machine: RealtimeChatMachine, options: ConnectOptions) -> bool:
         """Answer one request. False if that ended the connection.
@@ -171,7 +169,7 @@ class RealtimeChat:
         decoder = RealtimeChatDecoder(self._context.settings)
 
         def start(
-            _context: EdgeContext, admitted: AdmittedSession, _first: InEntry | None
+            _context: EdgeContext, admitted: AdmittedSession
         ) -> tuple[RealtimeChatDecoder, RealtimeChatMachine]:
             machine.recording = admitted.recording if options.notices else None
             return decoder, machine

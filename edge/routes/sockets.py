@@ -17,7 +17,7 @@ from antiphon.edge.edge_context import EdgeContext
 from antiphon.edge.errors import ChatRequested
 from antiphon.edge.openai_clients import is_openai_socket
 from antiphon.edge.protocols.chat import ChatDecoder, ChatMachine, decode_request
-from antiphon.edge.protocols.duplex import DuplexDecoder, DuplexMachine
+from antiphon.edge.protocols.duplex import DuplexDecoder, DuplexMachine, ResultExtras
 from antiphon.edge.protocols.half_duplex import HalfDuplexDecoder, HalfDuplexMachine
 from antiphon.edge.protocols.machine import Command
 from antiphon.edge.protocols.realtime import RealtimeDecoder, RealtimeMachine
@@ -161,22 +161,20 @@ async def _chat_request(
 
 
 def _start_duplex(
-    context: EdgeContext, admitted: AdmittedSession, _first: InEntry | None
+    context: EdgeContext, admitted: AdmittedSession
 ) -> tuple[DuplexDecoder, DuplexMachine]:
     options = admitted.options
     machine = DuplexMachine(
         admitted.sid,
         admitted.recording,
-        timing=options.timing,
         notices=options.notices,
-        transcript=options.transcript,
-        word_times=options.word_times,
+        extras=ResultExtras(options.timing, options.transcript, options.word_times),
     )
     return DuplexDecoder(context.settings, context.broker.voices.sound), machine
 
 
 def _start_half_duplex(
-    context: EdgeContext, admitted: AdmittedSession, _first: InEntry | None
+    context: EdgeContext, admitted: AdmittedSession
 ) -> tuple[HalfDuplexDecoder, HalfDuplexMachine]:
     transcript = admitted.options.transcript
     machine = HalfDuplexMachine(admitted.sid, admitted.recording, transcript=transcript)
@@ -186,7 +184,6 @@ def _start_half_duplex(
 def _start_realtime(
     context: EdgeContext,
     admitted: AdmittedSession,
-    _first: InEntry | None,
     *,
     may_chat: bool,
     sdk: bool,
@@ -211,11 +208,8 @@ def _start_realtime(
     return decoder, machine
 
 
-def _start_chat(
-    context: EdgeContext, admitted: AdmittedSession, first: InEntry | None
-) -> tuple[ChatDecoder, ChatMachine]:
-    assert first is None or isinstance(first, ChatIn)
-    machine = ChatMachine(first, admitted.recording, resumable=admitted.options.resume)
+def _start_chat(context: EdgeContext, admitted: AdmittedSession) -> tuple[ChatDecoder, ChatMachine]:
+    machine = ChatMachine(admitted.recording, resumable=admitted.options.resume)
     return ChatDecoder(context.settings), machine
 
 

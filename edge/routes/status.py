@@ -108,6 +108,11 @@ async def capabilities(edge: EdgeDep, snapshot: SnapshotDep) -> Capabilities:
     )
 
 
+async def live_engines(edge: EdgeContext) -> Capabilities:
+    """As `capabilities`, for other routes."""
+    return await capabilities(edge, await edge.broker.queue.snapshot())
+
+
 @router.get("/workers", tags=["status"])
 async def workers(edge: EdgeDep, snapshot: SnapshotDep) -> WorkersResponse:
     """Every worker with its state, its sessions and its counters."""

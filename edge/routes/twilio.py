@@ -8,13 +8,10 @@ from antiphon.edge.protocols.twilio import TwilioDecoder, TwilioMachine, encode_
 from antiphon.edge.routes.socket_routes import SocketProtocol, add_socket
 from antiphon.edge.session.admission import AdmittedSession
 from antiphon.edge.session.session import ProtocolSpec
-from antiphon.shared_schemas.entries import InEntry
 from antiphon.shared_schemas.states import SessionKind
 
 
-def _start(
-    context: EdgeContext, _admitted: AdmittedSession, _first: InEntry | None
-) -> tuple[TwilioDecoder, TwilioMachine]:
+def _start(context: EdgeContext, _admitted: AdmittedSession) -> tuple[TwilioDecoder, TwilioMachine]:
     return TwilioDecoder(context.settings), TwilioMachine(asyncio.get_running_loop().time)
 
 

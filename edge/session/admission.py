@@ -1,10 +1,9 @@
 """Admits a connection: a new session joins the queue, or the client resumes an existing one."""
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import structlog
 from starlette.datastructures import QueryParams
@@ -14,7 +13,6 @@ from antiphon.broker.errors import BrokerUnavailable, SessionExists
 from antiphon.broker.resume_registry import ResumeRecord
 from antiphon.edge.edge_context import EdgeContext
 from antiphon.edge.errors import Draining, ResumeExpired
-from antiphon.edge.protocols.machine import QueuePlace
 from antiphon.edge.session.resume import MissedMessages, load_missed_messages
 from antiphon.edge.session_events import SessionSubscription
 from antiphon.edge.tracing import SessionTrace
@@ -24,10 +22,6 @@ from antiphon.shared_schemas.registry import Ticket
 from antiphon.shared_schemas.states import SessionKind
 
 log = structlog.get_logger()
-
-_SHOW_QUEUE_AFTER_S = 1.0
-_ETA_STEP_S = 1.0
-"""A smaller change of an estimate is not sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,33 +256,3 @@ async def _resume(
         (broker.clock.now_ms() - attached.queued_at) / 1000,
         context.trace(sid, request.kind, row.trace if row else b""),
     )
-
-
-class PlaceFilter:
-    """Selects the places to send to a client: `queued` if it must wait, then each change.
-
-    `known`: the client resumed and knows that it waits.
-    """
-
-    def __init__(
-        self, ticket: Ticket, clock: Callable[[], float] = time.monotonic, *, known: bool = False
-    ) -> None:
-        self._ticket = ticket
-        self._clock = clock
-        self._known = known
-        self._since = clock()
-        self._sent: QueuePlace | None = None
-
-    def select(self, place: QueuePlace) -> QueuePlace | None:
-        """The place to send; None if it is not worth a message."""
-        sent, waited_s = self._sent, self._clock() - self._since
-        if sent is None:
-            must_wait = self._known or self._ticket.wait or waited_s >= _SHOW_QUEUE_AFTER_S
-            wanted = must_wait and not place.stale
-        else:
-            moved = replace(place, eta_s=sent.eta_s) != sent
-            wanted = moved or abs((place.eta_s or 0.0) - (sent.eta_s or 0.0)) >= _ETA_STEP_S
-        if not wanted:
-            return None
-        self._sent = place
-        return replace(place, first=sent is None and not self._known)

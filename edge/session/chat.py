@@ -25,13 +25,18 @@ from antiphon.edge.protocols.machine import QueuePlace
 from antiphon.edge.session.admission import (
     AdmittedSession,
     ConnectOptions,
-    PlaceFilter,
     SessionRequest,
     admit,
 )
 from antiphon.edge.session.input_writer import InputWriter
 from antiphon.edge.session.output_reader import OutputReader
-from antiphon.edge.session_events import Ended, SessionNotice, SessionSubscription, Signal
+from antiphon.edge.session_events import (
+    Ended,
+    PlaceFilter,
+    SessionNotice,
+    SessionSubscription,
+    Signal,
+)
 from antiphon.shared_schemas.entries import (
     ChatDoneOut,
     ChatIn,
@@ -74,7 +79,7 @@ async def run_chat(
     context: EdgeContext,
     asked: SessionRequest,
     request: ChatIn,
-    on_delta: OnDelta | None = None,
+    on_delta: OnDelta | None,
 ) -> ChatAnswer:
     """Have a worker answer a request. If this is cancelled, the worker is freed.
 

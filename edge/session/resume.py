@@ -33,6 +33,8 @@ GRANT_SEQ = 1
 """The message that a worker holds the session precedes all output."""
 
 _MESSAGES_PER_ENTRY = 16
+"""With room: the most is six, of the last unit of a session in version 2 of `/v1/realtime`."""
+
 _ENTRIES_PER_EPOCH = 2**28
 
 _RESTORED_WITHIN_S = 1.0
@@ -55,8 +57,10 @@ def first_seq(position: StreamPosition) -> int:
 def number_messages(position: StreamPosition, actions: Iterable[Action]) -> Iterator[Action]:
     """Give the messages of an output entry their `seq`: that of the entry, and their index."""
     seq = first_seq(position)
+    end = seq + _MESSAGES_PER_ENTRY
     for action in actions:
         if isinstance(action, Send):
+            assert seq < end, f"more than {_MESSAGES_PER_ENTRY} messages of one entry"
             yield Send(structs.replace(action.message, seq=seq))
             seq += 1
         else:

@@ -38,7 +38,6 @@ from antiphon.edge.protocols.machine import (
 from antiphon.edge.session.admission import (
     AdmittedSession,
     ConnectOptions,
-    PlaceFilter,
     ResumeState,
     SessionRequest,
     admit,
@@ -47,8 +46,8 @@ from antiphon.edge.session.input_writer import InputWriter
 from antiphon.edge.session.output_reader import OutputReader
 from antiphon.edge.session.resume import GRANT_SEQ, MissedMessages, number_grant, number_messages
 from antiphon.edge.session.sender import SendQueue
-from antiphon.edge.session_events import Ended, SessionNotice, Signal
-from antiphon.edge.settings import capabilities
+from antiphon.edge.session_events import Ended, PlaceFilter, SessionNotice, Signal
+from antiphon.edge.settings import connection_offer
 from antiphon.edge.transport.connection import ClientConnection
 from antiphon.shared_schemas.entries import InEntry, OutEntry, StreamPosition
 from antiphon.shared_schemas.errors import InvalidInput
@@ -86,10 +85,8 @@ class ProtocolSpec(Generic[Command]):
     """What a session needs to know about one protocol."""
 
     start: Callable[
-        [EdgeContext, AdmittedSession, InEntry | None],
-        tuple[CommandDecoder[Command], SessionMachine[Command]],
+        [EdgeContext, AdmittedSession], tuple[CommandDecoder[Command], SessionMachine[Command]]
     ]
-    """The last argument is the input that the client sent before its session was admitted."""
     encode_error: ErrorEncoder = encode_error
     turns: bool = False
     """Answers are sent as fast as they are generated, so a client may lag further behind."""
@@ -109,7 +106,7 @@ async def serve_session(
     """
     first = await read_first() if read_first else None
     async with admit(context, request, options) as admitted:
-        decoder, machine = spec.start(context, admitted, first)
+        decoder, machine = spec.start(context, admitted)
         session = EdgeSession(context, connection, admitted, spec, decoder, machine, first)
         del first  # a chat's media: the session frees them when they are written
         if await session.run() is Outcome.CHAT_REQUESTED:
@@ -142,13 +139,14 @@ class EdgeSession(Generic[Command]):
         self._metrics = metrics
         self._resume = admitted.resume
         resumed = self._resume is not None and self._resume.missed is not None
-        offer = capabilities(settings) if admitted.options.capabilities else None
+        offer = connection_offer(settings) if admitted.options.capabilities else None
         self._capabilities = offer if resumed else None
         self._places = PlaceFilter(admitted.ticket, known=resumed)
         self._ready = asyncio.Event()
         self._granted = asyncio.Event()
         self._writer = InputWriter(context, admitted, self._granted)
         if first is not None:
+            machine.apply_input(first)
             self._writer.put(first)
         self._outputs = OutputReader(context, admitted, unsent.messages, self._deliver)
         self._queue = SendQueue(

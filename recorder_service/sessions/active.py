@@ -39,7 +39,7 @@ class ActiveRecordings:
         self._on_done = on_done
         self.finished = 0
         attempts = Attempts(settings.recorder_max_attempts)
-        reserve = DiskReserve(settings.data_dir / "sessions", settings.min_free_disk_gb)
+        reserve = DiskReserve(settings.sessions_dir, settings.min_free_disk_gb)
         merges = MergeQueue(metrics, attempts, reserve.check, opus=settings.recorder_opus)
         self._shared = SharedWork(merges, attempts, metrics, DiskWriter(), asyncio.Lock(), reserve)
         self._recorders: dict[str, SessionRecorder] = {}

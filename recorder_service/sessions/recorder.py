@@ -77,7 +77,7 @@ class SessionRecorder:
             "in": broker.keys.inbound(job.sid),
             "out": broker.keys.outbound(job.sid),
         }
-        self._root = settings.data_dir / "sessions"
+        self._root = settings.sessions_dir
         self._worker = ""
         self._allowed = False
         self._assigned = asyncio.Event()

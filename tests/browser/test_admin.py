@@ -66,7 +66,7 @@ async def test_a_queued_client_is_shown_and_removed(stack: Stack, visitor: Visit
             await queue.get_by_role("button", name="Remove omni_waits").click()
             dialog = page.get_by_role("dialog", name="Remove from queue?")
             await dialog.get_by_role("button", name="Remove").click()
-            while (message := await waits.next())["type"] == "queue_update":
+            while (message := await waits.message())["type"] == "queue_update":
                 pass
             assert message["code"] == "cancelled"
             await expect(page.get_by_text("The queue is empty")).to_be_visible()

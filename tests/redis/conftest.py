@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from redis.asyncio import Redis
@@ -11,6 +12,7 @@ from antiphon.broker.settings import BrokerSettings
 from support.key_leaks import clear
 from support.redis_cluster import RedisCluster, redis_cluster
 from support.redis_server import EXTENDED, RedisServer, each_server, redis_binary, server_id
+from support.tcp_proxy import TcpProxy, tcp_proxy
 
 BROKER = Path(__file__).parent / "broker"
 CLUSTER = Path("cluster")
@@ -63,6 +65,13 @@ async def raw(
         client = Redis.from_url(settings.redis_url)
     async with client:
         yield client
+
+
+@pytest.fixture
+async def proxy(settings: BrokerSettings) -> AsyncIterator[TcpProxy]:
+    """Leads to the Redis of the test."""
+    async with tcp_proxy(urlsplit(settings.redis_url).port or 0) as opened:
+        yield opened
 
 
 @pytest.fixture(autouse=True)

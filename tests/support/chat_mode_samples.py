@@ -68,7 +68,7 @@ class ChatModeConnection(DrivenConnection):
             self._created = True
             return [Send(SessionCreatedV2(session_id=SID, prompt_length=0, mode="turn_based"))]
         self._requests += 1
-        self._machine = RealtimeChatMachine(event, SID, self._requests)
+        self._machine = RealtimeChatMachine(SID, self._requests)
         self._granted = False
         return [Forward(event)]
 

@@ -1,10 +1,9 @@
-"""An edge in this process, its clients, and a scripted worker that uses the broker."""
+"""An edge in this process, and a scripted worker that uses the broker."""
 
 import asyncio
 import io
-import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -13,8 +12,6 @@ import numpy as np
 import pybase64
 from msgspec.structs import replace
 from PIL import Image
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed
 
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
@@ -36,6 +33,7 @@ from antiphon.shared_schemas.entries import (
 from antiphon.shared_schemas.registry import Claim, SessionRow, WorkerReport
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState, WorkerState
 from antiphon.shared_schemas.unit_result import UnitResult
+from support.raw_client import Wire, open_path
 from support.raw_socket import raw_socket
 
 WITHIN_S = 120.0
@@ -73,16 +71,13 @@ class RunningEdge:
         """A client of the port with /health and /metrics."""
         return httpx.AsyncClient(base_url=f"http://{self.edge.status_address}", timeout=WITHIN_S)
 
-    @asynccontextmanager
-    async def open(self, path: str, **options: Any) -> "AsyncIterator[Client]":
-        patient = {"open_timeout": WITHIN_S, "ping_interval": None} | options
-        async with connect(self.ws + path, max_size=None, compression=None, **patient) as socket:
-            yield Client(socket)
+    def open(self, path: str, **options: Any) -> AbstractAsyncContextManager[Wire]:
+        return open_path(self.ws, path, **options)
 
-    @asynccontextmanager
-    async def client(self, sid: str, query: str = "", **options: Any) -> "AsyncIterator[Client]":
-        async with self.open(f"/ws/duplex/{sid}{query}", **options) as client:
-            yield client
+    def client(
+        self, sid: str, query: str = "", **options: Any
+    ) -> AbstractAsyncContextManager[Wire]:
+        return self.open(f"/ws/duplex/{sid}{query}", **options)
 
 
 @asynccontextmanager
@@ -93,54 +88,6 @@ async def running_edge(settings: BrokerSettings, **overrides: Any) -> AsyncItera
     )
     async with serving(own) as (edge, url):
         yield RunningEdge(edge, url)
-
-
-class Client:
-    """A WebSocket client that asserts which message comes next."""
-
-    def __init__(self, socket: ClientConnection) -> None:
-        self.socket = socket
-
-    async def send(self, type_: str, **fields: Any) -> None:
-        await self.socket.send(json.dumps({"type": type_, **fields}))
-
-    async def message(self) -> dict[str, Any]:
-        async with asyncio.timeout(WITHIN_S):
-            message: dict[str, Any] = json.loads(await self.socket.recv())
-        return message
-
-    async def expect(self, type_: str, *, skip: tuple[str, ...] = ()) -> dict[str, Any]:
-        while (message := await self.message())["type"] in skip:
-            pass
-        assert message["type"] == type_, message
-        return message
-
-    async def expect_error(self, code: str, field: str | None = None) -> dict[str, Any]:
-        message = await self.expect("error")
-        assert message["code"] == code, message
-        assert message.get("field") == field, message
-        assert message["error"] == message["message"]
-        return message
-
-    async def close_code(self) -> int | None:
-        """Waits for the server's close; fails on any other message."""
-        try:
-            message = await self.message()
-        except ConnectionClosed:
-            return self.socket.close_code
-        raise AssertionError(f"expected a close, got {message}")
-
-    async def close_code_after_all(self) -> int | None:
-        """Waits for the server's close; skips messages."""
-        with suppress(ConnectionClosed):
-            while True:
-                await self.message()
-        return self.socket.close_code
-
-    async def abort(self) -> None:
-        """Cuts the connection without a WebSocket close."""
-        self.socket.transport.abort()
-        await self.socket.wait_closed()
 
 
 @dataclass
@@ -296,7 +243,7 @@ def played_worker(broker: Broker, *, id_: str = "w1", slots: int = 1) -> PlayedW
 @asynccontextmanager
 async def prepared_session(
     edge: RunningEdge, worker: PlayedWorker, sid: str = "adx_1", **options: Any
-) -> AsyncIterator[tuple[Client, PlayedSession]]:
+) -> AsyncIterator[tuple[Wire, PlayedSession]]:
     """A client and its claimed session, ready for audio."""
     async with edge.client(sid, **options) as client:
         session = await worker.claim()

@@ -128,9 +128,9 @@ class ResumedSession:
                 if not options.resumed:
                     request = await decode_request(text, SETTINGS, no_uploaded_voices)
                 machine = (
-                    RealtimeChatMachine(request, "chat_7", 1, resumable=True)
+                    RealtimeChatMachine("chat_7", 1, resumable=True)
                     if self.protocol is CHAT_MODE
-                    else ChatMachine(request, "rec", resumable=True)
+                    else ChatMachine("rec", resumable=True)
                 )
             elif self.protocol is REALTIME_V2:
                 machine._resumable = True

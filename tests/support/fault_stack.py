@@ -87,7 +87,7 @@ class Talker:
         for _ in range(seconds):
             await asyncio.sleep(every_s)
             await self.wire.send_second()
-            while (message := await self.wire.next())["type"] == "queue_update":
+            while (message := await self.wire.message())["type"] == "queue_update":
                 pass
             assert message["type"] == "result", message
             self.results.append(message["current_time"])

@@ -3,10 +3,10 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 
-from support.tcp_server import HOST, connection_to, tcp_server
+from support.tcp_server import HOST, connection_to, pump, tcp_server
 
 _HOP_BY_HOP = re.compile(rb"(?im)^(connection|upgrade):.*\r\n")
 
@@ -43,19 +43,12 @@ async def _forward(
     async with connection_to(target) as (replies, requests):
         requests.write(b"%b %b %b\r\n%b" % (method, address.removeprefix(path), version, fields))
         pumps = [
-            asyncio.create_task(_pump(reader, requests)),
-            asyncio.create_task(_pump(replies, writer)),
+            asyncio.create_task(pump(reader, requests)),
+            asyncio.create_task(pump(replies, writer)),
         ]
         try:
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
             await asyncio.wait(pumps[1:])
         finally:
-            for pump in pumps:
-                pump.cancel()
-
-
-async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-    with suppress(OSError):
-        while data := await source.read(1 << 16):
-            sink.write(data)
-            await sink.drain()
+            for each in pumps:
+                each.cancel()

@@ -239,7 +239,8 @@ class ChatConnection(DrivenConnection):
             request = await decode_request(frame, SETTINGS, no_uploaded_voices)
         except (InvalidInput, NotJson) as error:
             return self._refuse(error, Close.POLICY)
-        self._machine = ChatMachine(request, "rec")
+        self._machine = ChatMachine("rec")
+        self._machine.apply_input(request)
         return [Forward(request)]
 
 

@@ -1,12 +1,15 @@
 """Checks events of `/v1/realtime` against the schemas that the edge serves."""
 
 import json
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
 from jsonschema import Draft202012Validator
 
+from antiphon.edge.protocols.machine import Action
 from antiphon.edge.routes.sockets import SCHEMAS
+from support.protocol_driver import wires_of
 
 OPTIONS = frozenset({"resume", "capabilities", "notices", "playback_ack", "transcript"})
 
@@ -57,3 +60,12 @@ SERVER_V2, CLIENT_V2 = (
 
 def is_valid(event: object, direction: Draft202012Validator = SERVER) -> bool:
     return bool(direction.is_valid(event))
+
+
+def valid_wires(
+    actions: Sequence[Action], direction: Draft202012Validator = SERVER
+) -> list[dict[str, Any]]:
+    """The messages of the actions as they are sent; every one obeys the schema."""
+    wires = wires_of(actions)
+    assert all(is_valid(wire, direction) for wire in wires), wires
+    return wires

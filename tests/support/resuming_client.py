@@ -1,17 +1,13 @@
 """A client that resumes: it keeps every numbered message, and its newest token."""
 
-import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import orjson
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed
+from websockets.asyncio.client import connect
 
-PATIENCE_S = 120.0
-"""Longest wait; only a failing test reaches it."""
+from support.raw_client import PATIENCE_S, Wire
 
 _OF_THE_MOMENT = ("server_send_ts", "resume_token", "timing")
 """Fields that may differ when a message is sent again."""
@@ -22,14 +18,13 @@ def content(message: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in message.items() if name not in _OF_THE_MOMENT}
 
 
-class Resumer:
+class Resumer(Wire):
     """One client over several sockets. Asserts that the numbers grow, and that a number means one message."""
 
     def __init__(self, path: str, tls: ssl.SSLContext | None = None) -> None:
         self.received: dict[int, dict[str, Any]] = {}
         self.token = ""
         self.last = 0
-        self.socket: ClientConnection
         self._path = path
         self._tls = tls
 
@@ -70,13 +65,9 @@ class Resumer:
             finally:
                 socket.transport.abort()  # a normal close would end the session
 
-    async def send(self, type_: str, **fields: Any) -> None:
-        await self.socket.send(orjson.dumps({"type": type_, **fields}).decode())
-
     async def receive(self) -> dict[str, Any]:
         """One message, unchecked; stores its token."""
-        async with asyncio.timeout(PATIENCE_S):
-            message: dict[str, Any] = orjson.loads(await self.socket.recv())
+        message = await super().message()
         self.token = message.get("resume_token", self.token)
         return message
 
@@ -91,22 +82,3 @@ class Resumer:
         assert content(self.received.get(seq, message)) == content(message)
         self.received[seq], self.last = message, seq
         return message
-
-    async def expect(self, type_: str, *, skip: tuple[str, ...] = ()) -> dict[str, Any]:
-        while (message := await self.message())["type"] in skip:
-            pass
-        assert message["type"] == type_, message
-        return message
-
-    async def drop(self) -> None:
-        """Cuts the connection without a WebSocket close."""
-        self.socket.transport.abort()
-        await self.socket.wait_closed()
-
-    async def closed(self) -> tuple[int | None, str | None]:
-        """Code and reason of the close, which must come next."""
-        try:
-            message = await self.receive()
-        except ConnectionClosed:
-            return self.socket.close_code, self.socket.close_reason
-        raise AssertionError(f"expected a close, got {message}")

@@ -80,6 +80,14 @@ async def connection_to(
         writer.transport.abort()
 
 
+async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    """Forward everything until one of the two ends."""
+    with suppress(OSError):
+        while data := await source.read(1 << 16):
+            sink.write(data)
+            await sink.drain()
+
+
 async def _steps() -> None:
     """As many iterations of the event loop as it takes to accept, or to abort, a connection."""
     for _ in range(4):

@@ -3,12 +3,12 @@
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import trustme
 
-from support.tcp_server import connection_to, tcp_server
+from support.tcp_server import connection_to, pump, tcp_server
 
 
 class TestAuthority:
@@ -49,8 +49,8 @@ async def tls_proxy(target: int, context: ssl.SSLContext, *, port: int = 0) -> A
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with connection_to(target) as (replies, requests):
             pumps = [
-                asyncio.create_task(_pump(reader, requests)),
-                asyncio.create_task(_pump(replies, writer)),
+                asyncio.create_task(_pump_and_close(reader, requests)),
+                asyncio.create_task(_pump_and_close(replies, writer)),
             ]
             try:
                 await asyncio.wait(pumps)
@@ -62,9 +62,6 @@ async def tls_proxy(target: int, context: ssl.SSLContext, *, port: int = 0) -> A
         yield own
 
 
-async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-    with suppress(OSError):
-        while data := await source.read(1 << 16):
-            sink.write(data)
-            await sink.drain()
+async def _pump_and_close(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    await pump(source, sink)
     sink.close()

@@ -18,6 +18,7 @@ from antiphon.cli.stack.stack_file import StackFile
 from antiphon.cli.stack.usage import processes_of
 from antiphon.cli.terminal import Terminal, echo, echo_json
 from antiphon.recorder_service.settings import RecorderSettings
+from antiphon.shared_schemas.registry import QueueSnapshot
 
 KILL_SIGNAL = signal.SIGQUIT
 """Ends `antiphon up` and its services at once."""
@@ -25,7 +26,6 @@ KILL_SIGNAL = signal.SIGQUIT
 SERVICES = ("redis", "edge", "worker", "recorder", "cleanup")
 _LOGS = (*COLOURS, UP_LOG)
 _POLL_S = 0.2
-_WITHOUT_REDIS = {"engine": "waits for Redis, which loads its data", "sessions": "none"}
 
 
 def down(
@@ -53,20 +53,19 @@ def down(
 def status(as_json: AsJson = False, data_dir: DataDir = None) -> None:
     folder = _folder(data_dir)
     stack = running_stack(folder)
-    found = call_broker(_live_state, stack.redis_url) if stack.redis_url else _WITHOUT_REDIS
+    snapshot = call_broker(_snapshot, stack.redis_url) if stack.redis_url else None
     document = {
         "address": stack.http_url,
         "state": "ready" if stack.ready else "starting",
         "process": stack.pid,
         "data": str(folder),
-        **found,
     }
     services = _services(stack)
     if as_json:
-        document["services"] = services
-        echo_json(document, indent=True)
+        live = {} if snapshot is None else _live_state(snapshot)
+        echo_json({**document, **live, "services": services}, indent=True)
         return
-    for name, value in document.items():
+    for name, value in (document | _live_words(snapshot)).items():
         echo(f"{name:<10}{value}")
     echo()
     print_table(rows_table(services))
@@ -113,9 +112,23 @@ def _folder(data_dir: Path | None) -> Path:
     return data_dir or RecorderSettings().data_dir
 
 
-async def _live_state(broker: Broker) -> dict[str, Any]:
-    """The engines and the number of sessions."""
-    snapshot = await broker.queue.snapshot()
+async def _snapshot(broker: Broker) -> QueueSnapshot:
+    return await broker.queue.snapshot()
+
+
+def _live_state(snapshot: QueueSnapshot) -> dict[str, Any]:
+    """The engines and the number of sessions, for other programs."""
+    fields = ("engine", "model", "state", "slots", "used")
+    return {
+        "workers": [{name: getattr(one, name) for name in fields} for one in snapshot.workers],
+        "running": len(snapshot.running),
+        "waiting": len(snapshot.waiting),
+    }
+
+
+def _live_words(snapshot: QueueSnapshot | None) -> dict[str, str]:
+    if snapshot is None:
+        return {"engine": "waits for Redis, which loads its data", "sessions": "none"}
     engines = [f"{one.engine} ({one.model}), {one.state}" for one in snapshot.workers]
     slots = sum(one.slots for one in snapshot.workers)
     return {

@@ -1,6 +1,5 @@
 """`antiphon bench`: load from many users at once, on any edge or on a temporary stack."""
 
-import tempfile
 from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
@@ -17,17 +16,9 @@ from antiphon.cli.load.plan import AudioTransport, LoadPlan, UserKind
 from antiphon.cli.load.report import report_of, show
 from antiphon.cli.load.run import LoadResult, NoUserServed, progress_bar, run_load
 from antiphon.cli.load.users import LoadInputs
-from antiphon.cli.stack.logs import LogFiles
-from antiphon.cli.stack.stack import (
-    START_ERRORS,
-    Stack,
-    StackPlan,
-    exit_status,
-    open_stack,
-    run_guarded,
-)
+from antiphon.cli.stack.stack import START_ERRORS, StackPlan, exit_status
 from antiphon.cli.stack.stack_file import StackFile
-from antiphon.cli.stack.termination import interrupted_by_sigterm
+from antiphon.cli.stack.temporary_stack import temporary_stack
 from antiphon.cli.stack.usage import ProcessUsage, processes_of, with_generator
 from antiphon.cli.terminal import Terminal
 from antiphon.client.errors import InvalidAudio
@@ -38,6 +29,7 @@ from antiphon.inference_worker.engines.simulated import SimulatedOptions
 from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.audio import PcmFormat
 from antiphon.shared_schemas.config import USUAL_CHUNK_MS
+from antiphon.shared_schemas.registry import WorkerRow
 
 Load = Callable[..., Coroutine[Any, Any, LoadResult]]
 MeasureUsage = Callable[[], ProcessUsage]
@@ -187,20 +179,14 @@ def _usage_of_running(url: str) -> MeasureUsage:
 
 
 def _load_temporary_stack(load: Load, engine: str, plan: LoadPlan) -> LoadResult:
-    async def run(stack: Stack) -> LoadResult:
-        async with stack.running() as guard:
-            await run_guarded(guard, stack.wait_until_ready())
+    with temporary_stack(partial(stack_plan, engine=engine, plan=plan)) as stack:
+
+        def measure(_: WorkerRow) -> Coroutine[Any, Any, LoadResult]:
             pids = {name: pid for name, pid in stack.pids.items() if pid is not None}
             usage = partial(ProcessUsage.of, with_generator(pids))
-            return await run_guarded(guard, load(stack.plan.edge_url, usage=usage))
+            return load(stack.plan.edge_url, usage=usage)
 
-    with (
-        interrupted_by_sigterm(),
-        tempfile.TemporaryDirectory(prefix="antiphon-") as folder,
-        LogFiles(Path(folder) / "logs") as logs,
-        open_stack(stack_plan(Path(folder), engine, plan), logs.take) as stack,
-    ):
-        return uvloop.run(run(stack))
+        return uvloop.run(stack.run(measure))
 
 
 def _simulated(plan: LoadPlan) -> dict[str, float]:

@@ -70,16 +70,11 @@ class _Edge:
         def wait_again(*_: object) -> None:
             limit.reschedule(clock.time() + self._patience_s)
 
-        def wait_for_worker(place: Queued) -> None:
-            limit.reschedule(None)  # `no_worker_s` is the limit of this wait
-            _show_place(place)
-
         async with ask(self._url, history, api_key=self._api_key, on_progress=wait_again) as answer:
+            await answer.wait_for_turn(_show_place, no_worker_s=self._patience_s)
             try:
                 async with asyncio.timeout(self._patience_s) as limit:
-                    await answer.wait_for_turn(wait_for_worker, no_worker_s=self._patience_s)
                     try:
-                        wait_again()
                         async for piece in answer.pieces():
                             wait_again()
                             printed.add(piece.text)

@@ -13,6 +13,7 @@ import typer
 from rich.text import Text
 
 from antiphon.broker.redis_server.embedded import free_port
+from antiphon.broker.settings import SESSIONS_FOLDER
 from antiphon.cli.common import BUNDLED_QUESTION, PATIENCE_S, SECOND_QUESTION, ApiKey, command
 from antiphon.cli.conversation.conversation import ConversationResult
 from antiphon.cli.conversation.dialogue import Call, ConversationPrinter, ask_files
@@ -108,7 +109,7 @@ async def _run(
     console.print("Starting Redis, edge, worker, recorder and cleanup …")
     async with stack.running() as guard:
         result = await run_guarded(guard, _converse(stack, questions, console, api_key))
-        folder = await run_guarded(guard, _recorded(stack.plan.data_dir / "sessions", result))
+        folder = await run_guarded(guard, _recorded(stack.plan.data_dir / SESSIONS_FOLDER, result))
         console.print("\nThe session was recorded in")
         console.print(folder_tree(folder))
 

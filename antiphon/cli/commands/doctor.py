@@ -23,8 +23,7 @@ from antiphon.broker.redis_server.checkup import examine_redis
 from antiphon.broker.redis_server.embedded import EmbeddedRedisError, find_redis_server, is_private
 from antiphon.broker.service.disk import GIB
 from antiphon.broker.service.listening import CannotListen
-from antiphon.broker.settings import InvalidSettings
-from antiphon.cleanup_job.settings import CleanupSettings
+from antiphon.broker.settings import SESSIONS_FOLDER, InvalidSettings
 from antiphon.cli.broker_access import broker_settings
 from antiphon.cli.common import AsJson, DataDir, RedisUrl, command, fail, given, print_table
 from antiphon.cli.local_recordings import file_sizes
@@ -38,7 +37,7 @@ from antiphon.cli.settings import (
     Quantize,
     Slots,
 )
-from antiphon.cli.stack.stack import StackPlan, configured_redis, serves_http
+from antiphon.cli.stack.stack import StackPlan, StackSettings, configured_redis, serves_http
 from antiphon.cli.stack.stack_file import StackFile
 from antiphon.cli.stack.usage import listening_at, processes_of
 from antiphon.cli.terminal import echo, echo_json
@@ -47,8 +46,6 @@ from antiphon.edge.settings import EdgeSettings
 from antiphon.edge.webrtc.checkup import examine_calls
 from antiphon.inference_worker.engines.factory import examine_engine
 from antiphon.inference_worker.engines.local.dependencies import examine_recogniser
-from antiphon.inference_worker.settings import WorkerSettings
-from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.findings import Finding, FindingStatus, failure, ok, warning
 
 _SOON_DAYS = 14
@@ -106,13 +103,13 @@ def doctor(
 
 
 def _examine(redis_url: str | None, flags: dict[str, Any], card: str | None) -> Iterator[Finding]:
-    edge, worker = EdgeSettings(**flags, **given(redis_url=redis_url)), WorkerSettings(**flags)
-    recorder, cleanup = RecorderSettings(**flags), CleanupSettings(**flags)
+    settings = StackSettings.of(**flags, **given(redis_url=redis_url))
+    edge, worker, recorder, cleanup = settings
     yield examine_python()
     yield from _examine_redis(redis_url, flags.get("data_dir"))
     yield from examine_disk(recorder.data_dir, cleanup.max_storage_gb, recorder.min_free_disk_gb)
     yield examine_privacy(recorder.data_dir)
-    plan = StackPlan.of(edge, worker, recorder, cleanup, redis_url=configured_redis(edge))
+    plan = StackPlan.of(settings, redis_url=configured_redis(edge))
     yield from examine_ports(plan)
     yield examine_access(edge)
     yield from examine_calls(edge)
@@ -172,7 +169,7 @@ def examine_disk(
     data_dir: Path, max_storage_gb: float, min_free_gb: float = 1.0
 ) -> Iterator[Finding]:
     """Whether recordings can be written, and the disk holds as many as cleanup keeps."""
-    sessions = data_dir / "sessions"
+    sessions = data_dir / SESSIONS_FOLDER
     place = next(path for path in (sessions, *sessions.resolve().parents) if _can_be_seen(path))
     yield _writable(place, sessions)
     free, kept = shutil.disk_usage(place).free / GIB, max(0.0, max_storage_gb)
@@ -203,7 +200,7 @@ def examine_privacy(data_dir: Path) -> Finding:
     about = "privacy of the data"
     if not (_can_be_seen(data_dir) and data_dir.is_dir()) or is_private(data_dir):
         return ok(about, f"{data_dir}")
-    kept = (data_dir / "sessions", data_dir / "redis")
+    kept = (data_dir / SESSIONS_FOLDER, data_dir / "redis")
     open_ones = [str(path) for path in kept if path.is_dir() and not is_private(path)]
     if not open_ones:
         present = ", ".join(str(path) for path in kept if path.is_dir())

@@ -1,9 +1,9 @@
 """`antiphon evaluate`: how well an edge takes turns, in scripted calls in real time."""
 
 import asyncio
-import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +12,6 @@ import typer
 from rich.text import Text
 
 from antiphon.broker.redis_server.embedded import free_port
-from antiphon.cleanup_job.settings import CleanupSettings
 from antiphon.cli.common import ApiKey, fail, given, plain_table, print_table
 from antiphon.cli.evaluate.page import write_page
 from antiphon.cli.evaluate.plan import FULL_CASES, QUICK_CASES, Script, calls, duration_s, scripts
@@ -30,22 +29,12 @@ from antiphon.cli.evaluate.run import evaluate as run_evaluation
 from antiphon.cli.evaluate.tracks import Kind
 from antiphon.cli.load.run import progress_bar
 from antiphon.cli.settings import Engine, ModelPath, check_setting_names
-from antiphon.cli.stack.logs import LogFiles
-from antiphon.cli.stack.stack import (
-    START_ERRORS,
-    Stack,
-    StackPlan,
-    exit_status,
-    open_stack,
-    run_guarded,
-)
-from antiphon.cli.stack.termination import interrupted_by_sigterm
+from antiphon.cli.stack.stack import START_ERRORS, StackPlan, StackSettings, exit_status
+from antiphon.cli.stack.temporary_stack import temporary_stack
 from antiphon.cli.terminal import Terminal, echo, echo_json
 from antiphon.client.errors import ClientError
 from antiphon.client.options import ClientOptions
-from antiphon.edge.settings import EdgeSettings
-from antiphon.inference_worker.settings import WorkerSettings
-from antiphon.recorder_service.settings import RecorderSettings
+from antiphon.shared_schemas.registry import WorkerRow
 
 _WORST_SHOWN = 10
 
@@ -186,30 +175,20 @@ def _show_tables(report: Report) -> None:
 
 
 def _with_own_stack(
-    measure: Callable[[str], Awaitable[Evaluation]],
+    measure: Callable[[str], Coroutine[Any, Any, Evaluation]],
     flags: dict[str, Any],
     at_once: int,
     about: dict[str, Any],
 ) -> Evaluation:
     """On free ports, with settings as of `antiphon up`, and a slot for each call."""
 
-    async def run(stack: Stack) -> Evaluation:
-        async with stack.running() as guard:
-            worker = await run_guarded(guard, stack.wait_until_ready())
+    with temporary_stack(partial(stack_plan, flags=flags, at_once=at_once)) as stack:
+
+        def measure_worker(worker: WorkerRow) -> Coroutine[Any, Any, Evaluation]:
             about["engine"], about["model"] = worker.engine, worker.model
-            return await run_guarded(guard, _as_coroutine(measure(stack.plan.edge_url)))
+            return measure(stack.plan.edge_url)
 
-    with (
-        interrupted_by_sigterm(),
-        tempfile.TemporaryDirectory(prefix="antiphon-") as folder,
-        LogFiles(Path(folder) / "logs") as logs,
-        open_stack(stack_plan(Path(folder), flags, at_once), logs.take) as stack,
-    ):
-        return asyncio.run(run(stack))
-
-
-async def _as_coroutine(work: Awaitable[Evaluation]) -> Evaluation:
-    return await work
+        return asyncio.run(stack.run(measure_worker))
 
 
 def stack_plan(folder: Path, flags: dict[str, Any], at_once: int) -> StackPlan:
@@ -218,10 +197,12 @@ def stack_plan(folder: Path, flags: dict[str, Any], at_once: int) -> StackPlan:
     Raises InvalidSettings.
     """
     check_setting_names()
-    return StackPlan.of(
-        EdgeSettings(host="127.0.0.1", port=free_port(), data_dir=folder),
-        WorkerSettings(**flags, slots=at_once, health_port=0),
-        RecorderSettings(data_dir=folder),
-        CleanupSettings(data_dir=folder),
-        redis_url=None,
+    settings = StackSettings.of(
+        **flags,
+        host="127.0.0.1",
+        port=free_port(),
+        data_dir=folder,
+        slots=at_once,
+        health_port=0,
     )
+    return StackPlan.of(settings, redis_url=None)

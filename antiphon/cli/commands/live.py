@@ -30,7 +30,6 @@ from antiphon.cli.common import (
     rows_table,
 )
 from antiphon.cli.terminal import Terminal, echo, echo_json
-from antiphon.interrupts import INTERRUPTED
 from antiphon.shared_schemas.registry import SessionEvent, SessionRow
 
 Watch = Annotated[
@@ -74,7 +73,7 @@ def live_table(
 
         if watch:
             watching = partial(_watch, view, read_rows, as_json=as_json)
-            call_broker(watching, redis_url, data_dir, interrupted=0)
+            call_broker(watching, redis_url, data_dir)
             return
         rows = call_broker(read_rows, redis_url, data_dir)
         if as_json:
@@ -250,7 +249,7 @@ def events(
                 for event in fresh:
                     take(event)
 
-    call_broker(read, redis_url, data_dir, interrupted=0 if watch else INTERRUPTED)
+    call_broker(read, redis_url, data_dir)
     if not shown and not as_json:
         echo(f"no event of session {session}" if session else "no events")
 

@@ -18,8 +18,7 @@ from rich.table import Table
 from antiphon.broker.redis_server.embedded import EmbeddedRedisError, free_port
 from antiphon.broker.service.listening import CannotListen
 from antiphon.broker.service.logs import hide_in_text
-from antiphon.broker.settings import PRIVATE_FOLDER
-from antiphon.cleanup_job.settings import CleanupSettings
+from antiphon.broker.settings import PRIVATE_FOLDER, SESSIONS_FOLDER
 from antiphon.cli.commands.background import KILL_SIGNAL
 from antiphon.cli.common import (
     DEFAULT_URL,
@@ -61,6 +60,7 @@ from antiphon.cli.stack.stack import (
     NotReady,
     Stack,
     StackPlan,
+    StackSettings,
     configured_redis,
     exit_status,
     make_data_folder,
@@ -70,10 +70,8 @@ from antiphon.cli.stack.stack import (
 from antiphon.cli.stack.stack_file import StackFile, StackRuns, default_edge_url, publish_stack
 from antiphon.cli.terminal import Terminal, echo_json
 from antiphon.edge.access.guards import AccessPolicy
-from antiphon.edge.settings import EdgeSettings
 from antiphon.inference_worker.engines.types import EngineLoadError
 from antiphon.inference_worker.settings import WorkerSettings
-from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.registry import WorkerRow
 
 _POLL_S = 0.1
@@ -147,18 +145,11 @@ def up(
 def plan_from(redis_url: str | None, redis_port: int, **flags: Any) -> StackPlan:
     """Flags, then `ANTIPHON_*`, then `antiphon.toml`. Raises InvalidSettings."""
     check_setting_names()
-    edge, worker = EdgeSettings(**flags, **given(redis_url=redis_url)), WorkerSettings(**flags)
-    recorder, cleanup = RecorderSettings(**flags), CleanupSettings(**flags)
+    settings = StackSettings.of(**flags, **given(redis_url=redis_url))
+    edge = settings.edge
     check_client_key(edge)
     AccessPolicy(edge, edge.host)
-    return StackPlan.of(
-        edge,
-        worker,
-        recorder,
-        cleanup,
-        redis_url=configured_redis(edge),
-        redis_port=redis_port,
-    )
+    return StackPlan.of(settings, redis_url=configured_redis(edge), redis_port=redis_port)
 
 
 def check_folder_is_free(plan: StackPlan) -> None:
@@ -384,7 +375,7 @@ def status_table(stack: Stack, worker: WorkerRow) -> Table:
         "redis": hide_in_text(stack.redis_url),
         "edge": plan.edge_url,
         "worker": f"engine {worker.engine}, {worker.model}, {worker.slots} slots, {worker.device}",
-        "recorder": str(plan.data_dir / "sessions"),
+        "recorder": str(plan.data_dir / SESSIONS_FOLDER),
         "cleanup": "keeps the recordings in bounds",
     }
     table = plain_table("service", "process", "")

@@ -24,6 +24,7 @@ from antiphon.cli.terminal import Terminal
 from antiphon.client.duplex import DuplexSession, Unit, connect_duplex
 from antiphon.client.errors import ServerError, without_password
 from antiphon.client.options import ClientOptions
+from antiphon.client.session import prepared_within
 from antiphon.client.sound import load_wav
 from antiphon.shared_schemas.audio import OUTPUT_RATE
 from antiphon.shared_schemas.config import DuplexConfig
@@ -200,19 +201,22 @@ class Call:
 
     @asynccontextmanager
     async def prepared(
-        self, printer: ConversationPrinter, no_worker_s: float
+        self, printer: ConversationPrinter, patience_s: float
     ) -> AsyncIterator[DuplexSession]:
         """A session that has left the queue and is prepared.
 
-        Raises NoAnswer if no worker could take the session for `no_worker_s`, and none was loading.
+        Raises NoAnswer if for `patience_s` no worker could take the session, and none was loading, or if the
+        server does not prepare it.
         """
         options: ClientOptions = {"api_key": self.api_key, "resume": True, "transcript": True}
         async with connect_duplex(self.url, timing=True, **options) as session:
             session.watch_connection(printer.connection)
             printer.connected(without_password(self.url), session.session_id)
-            await session.wait_for_turn(printer.place, no_worker_s=no_worker_s)
+            await session.wait_for_turn(printer.place, no_worker_s=patience_s)
             async with in_background(_report_waits(session, printer)):
-                printer.prepared(await session.prepare(self.prompt, self.config))
+                async with prepared_within(patience_s):
+                    prepared = await session.prepare(self.prompt, self.config)
+                printer.prepared(prepared)
                 yield session
 
     def finish(self, result: ConversationResult, printer: ConversationPrinter) -> None:

@@ -15,6 +15,7 @@ from antiphon.client.errors import ServerError, SessionOver
 from antiphon.client.half_duplex import Event, HalfDuplexSession, connect_half_duplex
 from antiphon.client.options import ClientOptions
 from antiphon.client.results import Piece
+from antiphon.client.session import prepared_within
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 from antiphon.shared_schemas.messages.half_duplex import Generating, Interrupted, TurnDone
 
@@ -207,7 +208,8 @@ async def duplex_call(
         settings["chunk_ms"] = chunk_ms
     async with connect_duplex(url, **how) as session:
         await session.wait_for_turn(no_worker_s=NO_WORKER_S)
-        await session.prepare(config=settings)
+        async with prepared_within(NO_WORKER_S):
+            await session.prepare(config=settings)
         call = DuplexCall(session)
         async with in_background(call.talk(call.send)), in_background(call.listen()):
             yield call
@@ -219,7 +221,8 @@ async def half_duplex_call(url: str, how: ClientOptions) -> AsyncIterator[HalfDu
     settings = {"generation": {"temperature": 0.0}, "record": False}
     async with connect_half_duplex(url, **how) as session:
         await session.wait_for_turn(no_worker_s=NO_WORKER_S)
-        await session.prepare(config=settings)
+        async with prepared_within(NO_WORKER_S):
+            await session.prepare(config=settings)
         call = HalfDuplexCall(session)
         async with in_background(call.talk(call.send)), in_background(call.listen()):
             yield call

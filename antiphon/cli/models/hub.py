@@ -72,7 +72,7 @@ class FilePart:
 
 
 @contextmanager
-def request_file(url: str, start: int = 0) -> Iterator[FilePart]:
+def request_file(url: str, start: int) -> Iterator[FilePart]:
     """Ask for the file from `start` on; the answer may be the whole file.
 
     Raises HubRefuses, HubAway and PartRefused.

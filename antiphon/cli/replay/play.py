@@ -16,6 +16,7 @@ from antiphon.client.chat import ask
 from antiphon.client.duplex import DuplexSession, Unit, connect_duplex
 from antiphon.client.errors import ClientError, ServerError
 from antiphon.client.half_duplex import HalfDuplexSession, connect_half_duplex
+from antiphon.client.session import prepared_within
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.messages.half_duplex import Generating, TurnDone
@@ -80,7 +81,8 @@ async def _play_half_duplex(plan: HalfDuplexPlan, options: ReplayOptions) -> lis
     silence_s = _LONGEST_PATIENCE * plan.config.vad.min_silence_duration_ms / 1000 + 2 * _PIECE_S
     async with connect_half_duplex(options.url, api_key=options.api_key) as session:
         await session.wait_for_turn(no_worker_s=options.patience_s)
-        await session.prepare(plan.system, plan.config, ref_audio=plan.ref_audio)
+        async with prepared_within(options.patience_s):
+            await session.prepare(plan.system, plan.config, ref_audio=plan.ref_audio)
         player = _HalfDuplexPlayer(session, options, silence_s)
         if plan.config.greeting.strip():
             await player.wait_for_greeting()
@@ -156,9 +158,10 @@ async def _play_duplex(plan: DuplexPlan, options: ReplayOptions) -> list[Outcome
         options.url, video=plan.with_video, api_key=options.api_key
     ) as session:
         await session.wait_for_turn(no_worker_s=options.patience_s)
-        await session.prepare(
-            plan.prompt, plan.config, ref_audio=plan.ref_audio, tts_ref_audio=plan.tts_ref_audio
-        )
+        async with prepared_within(options.patience_s):
+            await session.prepare(
+                plan.prompt, plan.config, ref_audio=plan.ref_audio, tts_ref_audio=plan.tts_ref_audio
+            )
         player = _DuplexPlayer(session, options)
         async with in_background(player.receive()):
             await player.play(plan.steps)

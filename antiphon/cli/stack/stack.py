@@ -84,6 +84,25 @@ class Address(NamedTuple):
         check_bind(f"the {self.service} ({self.settings})", self.host, self.port)
 
 
+class StackSettings(NamedTuple):
+    """The settings of each service."""
+
+    edge: EdgeSettings
+    worker: WorkerSettings
+    recorder: RecorderSettings
+    cleanup: CleanupSettings
+
+    @classmethod
+    def of(cls, **flags: Any) -> Self:
+        """Flags, then `ANTIPHON_*`, then `antiphon.toml`. Raises InvalidSettings."""
+        return cls(
+            EdgeSettings(**flags),
+            WorkerSettings(**flags),
+            RecorderSettings(**flags),
+            CleanupSettings(**flags),
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackPlan:
     """What to start and where. `redis_url` None means a private Redis, on a Unix socket.
@@ -113,17 +132,9 @@ class StackPlan:
     engine_options: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(
-        cls,
-        edge: EdgeSettings,
-        worker: WorkerSettings,
-        recorder: RecorderSettings,
-        cleanup: CleanupSettings,
-        *,
-        redis_url: str | None,
-        redis_port: int = 0,
-    ) -> Self:
+    def of(cls, settings: StackSettings, *, redis_url: str | None, redis_port: int = 0) -> Self:
         """The stack of `antiphon up` with these settings of its services, but for their Redis."""
+        edge, worker, recorder, cleanup = settings
         any_port = worker.health_port == 0
         return cls(
             data_dir=recorder.data_dir.resolve(),
@@ -300,6 +311,15 @@ class Stack:
                 for task in (guard, *tasks):
                     task.cancel()
                 await asyncio.wait([guard, *tasks])
+
+    async def run(self, work: Callable[[WorkerRow], Coroutine[Any, Any, T]]) -> T:
+        """Run all services during the work, which begins once this stack's worker is ready.
+
+        Raises what `running` and `wait_until_ready` raise.
+        """
+        async with self.running() as guard:
+            worker = await run_guarded(guard, self.wait_until_ready())
+            return await run_guarded(guard, work(worker))
 
     def kill(self) -> None:
         for service in self._services.values():

@@ -27,12 +27,6 @@ START = StreamPosition.before(TICKET)
 
 
 @pytest.fixture
-async def proxy(settings: BrokerSettings) -> AsyncIterator[TcpProxy]:
-    async with tcp_proxy(urlsplit(settings.redis_url).port or 0) as opened:
-        yield opened
-
-
-@pytest.fixture
 async def proxied(settings: BrokerSettings, proxy: TcpProxy) -> AsyncIterator[Broker]:
     """A broker behind the proxy; `broker` reaches the same keys without it."""
     async with open_broker(settings.model_copy(update={"redis_url": proxy.url})) as opened:

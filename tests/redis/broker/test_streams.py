@@ -1,7 +1,6 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Hashable
-from urllib.parse import urlsplit
 
 import pytest
 from redis.asyncio import Redis
@@ -26,7 +25,7 @@ from antiphon.shared_schemas.entries import (
 )
 from antiphon.shared_schemas.states import EndReason
 from support.control_plane import join, now_ms, reap
-from support.tcp_proxy import TcpProxy, tcp_proxy
+from support.tcp_proxy import TcpProxy
 
 pytestmark = pytest.mark.on_cluster
 
@@ -47,12 +46,6 @@ def number_of(entry: Entry) -> int:
 
 async def history(broker: Broker, ticket: int = TICKET, sid: str = SID) -> list[Item]:
     return [item async for item in broker.streams.history(broker.keys.inbound(sid), ticket)]
-
-
-@pytest.fixture
-async def proxy(settings: BrokerSettings) -> AsyncIterator[TcpProxy]:
-    async with tcp_proxy(urlsplit(settings.redis_url).port or 0) as opened:
-        yield opened
 
 
 @pytest.fixture

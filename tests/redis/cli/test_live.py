@@ -4,6 +4,8 @@ import asyncio
 import os
 import re
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
+from antiphon.interrupts import INTERRUPTED
 from antiphon.shared_schemas.states import EndReason, SessionKind
 from support.control_plane import claim, join, serve
 from support.fork_server import fork_server, run_antiphon
@@ -123,6 +126,16 @@ async def test_edges(settings: BrokerSettings) -> None:
 
 
 @pytest.mark.usefixtures("_busy")
+async def test_a_closed_stderr_is_an_empty_one(settings: BrokerSettings) -> None:
+    line = f"exec {sys.executable} -m antiphon edges --json 2>&-"
+    ended = await asyncio.create_subprocess_exec(
+        *("sh", "-c", line), env=environment(settings), stdout=subprocess.PIPE
+    )
+    out, _ = await ended.communicate()
+    assert (ended.returncode, [row["edge"] for row in orjson.loads(out)]) == (0, ["edge-1"])
+
+
+@pytest.mark.usefixtures("_busy")
 async def test_watching_shows_changes(
     settings: BrokerSettings, broker: Broker, tmp_path: Path
 ) -> None:
@@ -132,7 +145,7 @@ async def test_watching_shows_changes(
     await broker.sessions.end("adx_b", EndReason.CLIENT_GONE)
     while [row["session"] for row in orjson.loads(await watch.line())] != ["adx_c"]:
         pass
-    assert await watch.interrupt() == 0
+    assert await watch.interrupt() == INTERRUPTED
 
 
 @pytest.mark.usefixtures("_busy")
@@ -147,7 +160,7 @@ async def test_a_file_gets_the_rows_every_second(
         assert (await watch.line()).split() == listing[0].split()
         for row in listing[1:]:
             assert (await watch.line()).split()[:2] == row.split()[:2]
-    assert await watch.interrupt() == 0
+    assert await watch.interrupt() == INTERRUPTED
 
 
 @pytest.mark.usefixtures("_busy")
@@ -167,7 +180,7 @@ async def test_events_are_listed_in_order_and_then_followed(
     await broker.sessions.end("adx_a", EndReason.CANCELLED)
     last = (await watch.line()).split()
     assert last[1:5] == ["adx_a", "audio_duplex", "ended", "cancelled"]
-    assert await watch.interrupt() == 0
+    assert await watch.interrupt() == INTERRUPTED
 
 
 async def test_all_events_of_a_session_are_found_behind_those_of_others(

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from urllib.parse import urlsplit
 
 import pytest
 from redis.asyncio import Redis
@@ -22,20 +21,12 @@ from antiphon.shared_schemas.states import EndReason, SessionKind
 from support.control_plane import join, waiting
 from support.edge_harness import ended
 from support.stack import until
-from support.tcp_proxy import TcpProxy, tcp_proxy
+from support.tcp_proxy import TcpProxy
 
 pytestmark = pytest.mark.one_redis
 
 SID = "chat_1"
 WANTED = SessionRequest(SessionKind.CHAT, "test", [SID])
-
-
-@pytest.fixture
-async def proxy(settings: BrokerSettings) -> AsyncIterator[TcpProxy]:
-    port = urlsplit(settings.redis_url).port
-    assert port is not None
-    async with tcp_proxy(port) as opened:
-        yield opened
 
 
 @pytest.fixture

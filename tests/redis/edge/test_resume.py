@@ -151,7 +151,7 @@ async def test_messages_that_a_failover_has_lost_are_awaited(broker: Broker) -> 
 async def test_a_waiting_chat_keeps_its_streaming_mode(broker: Broker) -> None:
     await write(broker, [ChatIn(content=[], options=ChatOptions(streaming=False))])
     missed = await load_missed_messages(broker, SID, TICKET, 2, 0)
-    machine = ChatMachine(None, "rec", resumable=True)
+    machine = ChatMachine("rec", resumable=True)
     machine.restore(missed.last_inputs.prepared, missed.last_inputs.recent, granted=False)
     [done] = [a.message.wire() for a in machine.receive(StopIn()) if isinstance(a, Send)]
     assert done["audio_data"] is None  # only a non-streaming answer has it
@@ -166,4 +166,4 @@ async def test_lost_messages_cannot_be_sent(broker: Broker, raw: Redis, lost: ra
     await raw.xdel(broker.keys.outbound(SID), *ids)
     missed = await load_missed_messages(broker, SID, TICKET, 2, 1)
     with pytest.raises(ResumeExpired):
-        assert [m async for m in missed.actions(ChatMachine(None, "rec", resumable=True))]
+        assert [m async for m in missed.actions(ChatMachine("rec", resumable=True))]

@@ -223,10 +223,11 @@ async def test_a_client_resumes_behind_the_trimmed_part(
             while (await raw.xrange(outputs, count=1))[0][0].endswith(b"-1"):
                 await client.send("audio_chunk", audio=audio)
                 await client.expect("result")
-            await client.drop()
+            await client.abort()
         async with client.back(edge.ws, seq=sorted(client.received)[-21]):
             for _ in range(20):
                 await client.expect("result")
         query = {"resume": 1, "resume_token": client.token, "seq": prepared["seq"]}
         async with client._open(client._url(edge.ws, **query)):
-            assert await client.closed() == (4410, "resume_expired")
+            assert await client.close_code() == 4410
+            assert client.socket.close_reason == "resume_expired"

@@ -81,6 +81,9 @@ def test_a_stack_in_the_background_is_shown_and_stopped(folder: Path) -> None:
     document = orjson.loads(antiphon(folder, "status", "--json").stdout)
     assert [row["service"] for row in document["services"]] == SERVICES
     assert {row["state"] for row in document["services"]} == {"runs"}
+    engine = {"engine": "simulated", "model": "simulated", "state": "idle", "slots": 4, "used": 0}
+    assert document["workers"] == [engine]
+    assert (document["running"], document["waiting"]) == (0, 0)
     family = [psutil.Process(row["process"]) for row in document["services"]]
     family.append(psutil.Process(document["process"]))
 

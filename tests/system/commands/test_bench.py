@@ -4,7 +4,6 @@ import asyncio
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -17,19 +16,11 @@ from antiphon.cli.load.run import LoadResult, run_load
 from antiphon.cli.load.users import LoadInputs
 from antiphon.cli.stack.usage import ProcessUsage
 from antiphon.client.options import ClientOptions
-from support.redis_server import RedisServer
 from support.stack import Service, Stack, until
 
 pytestmark = pytest.mark.extended
 
 ROOT = Path(__file__).parents[3]
-
-
-@pytest.fixture
-def stack(tmp_path: Path, redis_server: RedisServer) -> Iterator[Stack]:
-    stack = Stack(tmp_path, redis_server)
-    yield stack
-    stack.close()
 
 
 Stages = list[tuple[str, float, float]]

@@ -18,19 +18,19 @@ from antiphon.shared_schemas.wire import BINARY_PROTOCOL, MediaBytes, split_fram
 from support.edge_harness import (
     SPEECH,
     WITHIN_S,
-    Client,
     PlayedSession,
     PlayedWorker,
     RunningEdge,
     running_edge,
 )
+from support.raw_client import Wire
 
 OFFER = {"subprotocols": [Subprotocol("antiphon.v1"), Subprotocol(BINARY_PROTOCOL)]}
 SECOND = np.linspace(-0.5, 0.5, INPUT_RATE, dtype=np.float32)
 S16 = MediaBytes(to_pcm16(SECOND).tobytes(), PcmFormat.S16)
 
 
-class BinaryClient(Client):
+class BinaryClient(Wire):
     """Sends media as bytes, and returns received audio as `MediaBytes`."""
 
     async def send(self, type_: str, **fields: Any) -> None:

@@ -26,7 +26,6 @@ from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
 from support.edge_harness import (
     SPEECH,
     WITHIN_S,
-    Client,
     PlayedSession,
     PlayedWorker,
     RunningEdge,
@@ -34,12 +33,13 @@ from support.edge_harness import (
     picture,
     running_edge,
 )
+from support.raw_client import Wire
 
 HELLO: dict[str, Any] = {"messages": [{"role": "user", "content": "Hello"}]}
 SOUND = float_bytes(SPEECH)
 
 
-async def _ask(client: Client, request: object) -> None:
+async def _ask(client: Wire, request: object) -> None:
     await client.socket.send(json.dumps(request))
 
 

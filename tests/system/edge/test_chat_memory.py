@@ -12,7 +12,8 @@ from websockets.frames import Frame
 from antiphon.broker.client import Broker
 from antiphon.shared_schemas.entries import ChatIn
 from antiphon.shared_schemas.registry import Claim
-from support.edge_harness import WITHIN_S, Client, PlayedWorker, RunningEdge, ended, picture
+from support.edge_harness import WITHIN_S, PlayedWorker, RunningEdge, ended, picture
+from support.raw_client import Wire
 from support.stack import until
 
 MIB = 1024 * 1024
@@ -25,7 +26,7 @@ def _request(size: int) -> dict[str, Any]:
     return {"messages": [{"role": "user", "content": [{"type": "image", "data": data}]}]}
 
 
-async def _ask(client: Client, size: int) -> None:
+async def _ask(client: Wire, size: int) -> None:
     await client.socket.send(json.dumps(_request(size)))
 
 

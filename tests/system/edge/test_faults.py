@@ -32,7 +32,6 @@ from antiphon.shared_schemas.states import EndReason
 from support.constants import variables
 from support.edge_harness import (
     WITHIN_S,
-    Client,
     PlayedSession,
     PlayedWorker,
     RunningEdge,
@@ -46,6 +45,7 @@ from support.edge_harness import (
 )
 from support.fork_server import ForkedProcess, fork_server, run_main
 from support.ports import free_port
+from support.raw_client import Wire
 from support.raw_socket import PING, TEXT, frame, raw_socket
 from support.redis_server import RedisServer
 from support.resuming_client import Resumer
@@ -53,7 +53,7 @@ from support.resuming_client import Resumer
 EDGE = "antiphon.edge.__main__"
 
 
-async def _exchange(client: Client, session: PlayedSession, text: str) -> None:
+async def _exchange(client: Wire, session: PlayedSession, text: str) -> None:
     await client.send("audio_chunk", audio=base64_audio(1600))
     await session.answer(text=text)
     assert (await client.expect("result"))["text"] == text
@@ -210,7 +210,7 @@ async def test_a_resumable_client_is_closed_when_the_outage_of_redis_does_not_en
             await client.expect("prepared")
             redis_server.stop()
             await client.send("audio_chunk", audio=base64_audio(1600))
-            assert (await client.closed())[0] == 1012
+            assert await client.close_code() == 1012
         redis_server.start()
         async with client.back(edge.ws):
             await client.send("audio_chunk", audio=base64_audio(1600))
@@ -246,7 +246,7 @@ class Outage:
     """A session whose Redis stops at times."""
 
     redis: RedisServer
-    client: Client
+    client: Wire
     worker: PlayedWorker
 
     async def fill(self, type_: str) -> None:
@@ -309,7 +309,7 @@ async def _granted_realtime(outage: Outage) -> PlayedSession:
     return session
 
 
-async def _clear(client: Client) -> None:
+async def _clear(client: Wire) -> None:
     await client.send("input_audio_buffer.clear")
     await client.expect("input_audio_buffer.cleared")
 
@@ -375,7 +375,7 @@ async def test_f5_sigterm_drains_an_edge_and_it_exits_0(
     process = await _start_edge(settings, port, tmp_path, drain_s=0.2)
     try:
         async with connect(f"ws://127.0.0.1:{port}/ws/duplex/adx_1") as socket:
-            client = Client(socket)
+            client = Wire(socket)
             await client.expect("queued")
             process.send_signal(signal.SIGTERM)
             await client.expect("error", skip=("queue_update",))

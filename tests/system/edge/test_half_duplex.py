@@ -24,7 +24,6 @@ from antiphon.shared_schemas.entries import (
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
 from support.edge_harness import (
     SPEECH,
-    Client,
     PlayedSession,
     PlayedWorker,
     RunningEdge,
@@ -33,12 +32,13 @@ from support.edge_harness import (
     played_worker,
     running_edge,
 )
+from support.raw_client import Wire
 
 
 @asynccontextmanager
 async def _session(
     edge: RunningEdge, worker: PlayedWorker, sid: str = "hdx_1"
-) -> AsyncIterator[tuple[Client, PlayedSession]]:
+) -> AsyncIterator[tuple[Wire, PlayedSession]]:
     async with edge.open(f"/ws/half_duplex/{sid}") as client:
         session = await worker.claim()
         await client.expect("queue_done", skip=("queued", "queue_update"))
@@ -48,7 +48,7 @@ async def _session(
         yield client, session
 
 
-async def _turn(client: Client, session: PlayedSession, index: int) -> None:
+async def _turn(client: Wire, session: PlayedSession, index: int) -> None:
     await session.publish(VadOut(input_n=2, speaking=True))
     assert (await client.expect("vad_state"))["speaking"] is True
     await session.publish(VadOut(input_n=3, speaking=False))

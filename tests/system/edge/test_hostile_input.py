@@ -8,7 +8,8 @@ import orjson
 import pytest
 import structlog
 
-from support.edge_harness import Client, PlayedWorker, RunningEdge, base64_audio
+from support.edge_harness import PlayedWorker, RunningEdge, base64_audio
+from support.raw_client import Wire
 
 UNUSABLE = {
     "1e309": '{"type":"stop","a":[1e309]}',
@@ -27,7 +28,7 @@ NO_SOUND = {
 }
 
 
-async def _error(client: Client) -> dict[str, Any]:
+async def _error(client: Wire) -> dict[str, Any]:
     """The next error, in the form of the duplex protocol."""
     while (message := await client.message())["type"] != "error":
         pass

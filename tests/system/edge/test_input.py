@@ -12,7 +12,6 @@ from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.entries import ChunkIn
 from antiphon.shared_schemas.states import EndReason
 from support.edge_harness import (
-    Client,
     PlayedSession,
     PlayedWorker,
     RunningEdge,
@@ -22,12 +21,13 @@ from support.edge_harness import (
     prepared_session,
     running_edge,
 )
+from support.raw_client import Wire
 
 
 @pytest.fixture
 async def pair(
     settings: BrokerSettings, broker: Broker
-) -> AsyncIterator[tuple[Client, PlayedSession]]:
+) -> AsyncIterator[tuple[Wire, PlayedSession]]:
     async with (
         running_edge(settings, max_message_bytes=1_000_000) as edge,
         played_worker(broker) as worker,
@@ -36,21 +36,21 @@ async def pair(
         yield both
 
 
-async def _continues(client: Client, session: PlayedSession) -> None:
+async def _continues(client: Wire, session: PlayedSession) -> None:
     """Asserts that the worker's next entry is the valid chunk, and that its answer arrives."""
     await client.send("audio_chunk", audio=base64_audio())
     await session.answer()
     await client.expect("result")
 
 
-async def test_a_message_over_the_limit(pair: tuple[Client, PlayedSession]) -> None:
+async def test_a_message_over_the_limit(pair: tuple[Wire, PlayedSession]) -> None:
     client, session = pair
     await client.send("audio_chunk", audio="A" * 1_000_001)
     await client.expect_error("message_too_large")
     await _continues(client, session)
 
 
-async def test_a_frame_of_16_mib_closes_with_1009(pair: tuple[Client, PlayedSession]) -> None:
+async def test_a_frame_of_16_mib_closes_with_1009(pair: tuple[Wire, PlayedSession]) -> None:
     client, session = pair
     with suppress(ConnectionClosed):  # the server may close before all of it is sent
         await client.socket.send("A" * (16 * 1024 * 1024 + 1))
@@ -68,7 +68,7 @@ async def test_a_frame_of_16_mib_closes_with_1009(pair: tuple[Client, PlayedSess
     ids=["short", "in fragments", "long"],
 )
 async def test_invalid_utf8_closes_with_1007(
-    pair: tuple[Client, PlayedSession],
+    pair: tuple[Wire, PlayedSession],
     caplog: pytest.LogCaptureFixture,
     message: bytes | list[bytes],
 ) -> None:

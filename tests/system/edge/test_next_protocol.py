@@ -23,7 +23,6 @@ from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.entries import (
     ChunkIn,
     ErrorOut,
-    InEntry,
     OutEntry,
     PreparedOut,
     PrepareIn,
@@ -142,9 +141,7 @@ class ToyMachine(SoundStreamMachine[ToyCommand]):
 # --- the call that serves it ---
 
 
-def start(
-    context: EdgeContext, _admitted: AdmittedSession, _first: InEntry | None
-) -> tuple[ToyDecoder, ToyMachine]:
+def start(context: EdgeContext, _admitted: AdmittedSession) -> tuple[ToyDecoder, ToyMachine]:
     clock = asyncio.get_running_loop().time
     return ToyDecoder(context.settings), ToyMachine(clock, AudioFormat.PCM_16K)
 

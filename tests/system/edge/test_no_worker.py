@@ -21,11 +21,11 @@ from antiphon.shared_schemas.registry import WorkerReport
 from antiphon.shared_schemas.states import SessionKind, WorkerState
 from support.edge_harness import (
     WITHIN_S,
-    Client,
     PlayedWorker,
     RunningEdge,
     played_worker,
 )
+from support.raw_client import Wire
 from support.stack import until
 
 SECOND = np.zeros(16_000, np.float32)
@@ -61,7 +61,7 @@ async def _has_waited(broker: Broker) -> None:
     await until(has_waited)
 
 
-async def _reason(client: Client) -> str | None:
+async def _reason(client: Wire) -> str | None:
     """The reason of the newest place; it has no estimate exactly if it has a reason."""
     place = await client.message()
     assert place["type"] in ("queued", "queue_update"), place
@@ -70,7 +70,7 @@ async def _reason(client: Client) -> str | None:
     return reason
 
 
-async def _reaches(client: Client, reason: str | None) -> None:
+async def _reaches(client: Wire, reason: str | None) -> None:
     while await _reason(client) != reason:
         pass
 

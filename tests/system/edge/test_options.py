@@ -119,6 +119,6 @@ async def test_realtime_events_match_the_schema_for_their_options(
     async with client.back(edge.ws) as resumed:
         events.validate(resumed)
         await client.send("session.close")
-        await client.drop()
+        await client.abort()
     for message in client.received.values():
         events.validate(message)

@@ -13,7 +13,6 @@ from antiphon.shared_schemas.entries import StopIn, StoppedOut
 from antiphon.shared_schemas.states import EndReason, SessionState
 from antiphon.shared_schemas.wire import Stopped
 from support.edge_harness import (
-    Client,
     PlayedSession,
     PlayedWorker,
     RunningEdge,
@@ -21,11 +20,12 @@ from support.edge_harness import (
     played_worker,
     running_edge,
 )
+from support.raw_client import Wire
 from support.redis_server import RedisServer
 from support.stack import until
 
 
-async def _place(client: Client) -> tuple[int, int]:
+async def _place(client: Wire) -> tuple[int, int]:
     """The newest place that the client has received."""
     message = await client.message()
     assert message["type"] in ("queued", "queue_update"), message
@@ -33,12 +33,12 @@ async def _place(client: Client) -> tuple[int, int]:
     return message["position"], message["queue_length"]
 
 
-async def _reaches(client: Client, position: int, length: int) -> None:
+async def _reaches(client: Wire, position: int, length: int) -> None:
     while await _place(client) != (position, length):
         pass
 
 
-async def _stop(client: Client, session: PlayedSession) -> None:
+async def _stop(client: Wire, session: PlayedSession) -> None:
     await client.send("stop")
     await session.expect(StopIn)
     await session.publish(StoppedOut())
@@ -288,7 +288,7 @@ async def test_a_grant_without_its_event_is_found(
 
 
 async def test_two_edges_share_one_queue(settings: BrokerSettings, broker: Broker) -> None:
-    async def join(edge: RunningEdge, sid: str, stack: AsyncExitStack) -> Client:
+    async def join(edge: RunningEdge, sid: str, stack: AsyncExitStack) -> Wire:
         client = await stack.enter_async_context(edge.client(sid))
         await client.expect("queued")
         return client

@@ -14,7 +14,6 @@ from antiphon.shared_schemas.entries import ChunkIn, PrepareIn, StopIn, StoppedO
 from antiphon.shared_schemas.states import EndReason, SessionKind
 from support.edge_harness import (
     SPEECH,
-    Client,
     PlayedSession,
     PlayedWorker,
     RunningEdge,
@@ -22,13 +21,14 @@ from support.edge_harness import (
     ended,
     picture,
 )
+from support.raw_client import Wire
 from support.realtime_schema import SERVER
 
 FRAME = pybase64.b64encode_as_string(picture())
 INSTRUCTIONS = {"instructions": "Be brief."}
 
 
-class RealtimeClient(Client):
+class RealtimeClient(Wire):
     async def message(self) -> dict[str, Any]:
         message = await super().message()
         SERVER.validate(message)

@@ -21,7 +21,6 @@ from antiphon.shared_schemas.entries import (
 from antiphon.shared_schemas.states import EndReason, SessionKind
 from support.edge_harness import (
     SPEECH,
-    Client,
     PlayedSession,
     PlayedWorker,
     RunningEdge,
@@ -29,6 +28,7 @@ from support.edge_harness import (
     ended,
     picture,
 )
+from support.raw_client import Wire
 from support.realtime_schema import SERVER_V2
 from support.resuming_client import Resumer
 from support.stack import until
@@ -37,7 +37,7 @@ FRAME = pybase64.b64encode_as_string(picture())
 WAITING = ("session.queued", "session.queue_update")
 
 
-class V2Client(Client):
+class V2Client(Wire):
     async def message(self) -> dict[str, Any]:
         message = await super().message()
         SERVER_V2.validate(message)
@@ -117,7 +117,7 @@ async def test_a_session_that_asked_for_it_resumes(edge: RunningEdge, worker: Pl
         await session.answer(text="One.")
         first = await client.expect("response.output.delta")
         await client.expect("response.output.delta")
-        await client.drop()
+        await client.abort()
     async with client.back(edge.ws, seq=first["seq"]):
         await client.expect("response.output.delta")
         await client.send("input.append", **append)
@@ -156,7 +156,7 @@ async def test_a_request_with_mode_chat_resumes(
         await client.send("session.init", payload={})
         sid = (await client.receive())["session_id"]
         first = await _begin_answer(client, worker)
-        await client.drop()
+        await client.abort()
     await first.publish(DeltaOut(text_delta="you."))
     async with client.back(edge.ws, seq=1):
         deltas = [await client.expect("response.output.delta") for _ in range(2)]
@@ -169,12 +169,12 @@ async def test_a_request_with_mode_chat_resumes(
         assert (first.claim.sid, second.claim.sid) == (f"{sid}-1", f"{sid}-2")
         await client.send("session.close")
         await second.expect(StopIn)
-        await client.drop()
+        await client.abort()
     await _end_answer(second)
     async with client.back(edge.ws):
         closed = await client.expect("session.closed")
         assert closed["reason"] == "client_closed"
-        assert (await client.closed())[0] == 1000
+        assert await client.close_code() == 1000
     async with edge.open(f"/v1/realtime?mode=chat&resume_token={token}&seq=1") as late:
         assert json.loads(await late.socket.recv())["type"] == "resumed"
         assert json.loads(await late.socket.recv())["type"] == "response.output.delta"
@@ -199,7 +199,7 @@ async def test_a_connection_with_mode_chat_that_is_idle_after_an_answer_is_close
         await client.expect("response.done")
         await until(_nothing_is_cancelling)
         assert (await client.receive())["reason"] == "timeout"
-        assert (await client.closed())[0] == 1000
+        assert await client.close_code() == 1000
 
 
 def _nothing_is_cancelling() -> bool:

@@ -70,14 +70,14 @@ async def test_no_number_is_sent_twice_when_a_failover_loses_results(
         await kept.append(PreparedOut(input_n=1, prompt_length=42))
         await kept.append(result(2, text="one"))
         if resumes:
-            await client.drop()
+            await client.abort()
         successor = await broker.streams.output_writer(sid, ticket, epoch + 1)
         for n, text in ((3, "second"), (4, "third"), (5, "fourth")):
             await successor.append(result(n, text=text))
         async with client.back(other.ws) if resumes else nullcontext():
             assert (await client.expect("result"))["text"] == "fourth"
         if not resumes:
-            await client.drop()
+            await client.abort()
         async with client.back(one.ws):
             await successor.append(result(6, text="fifth"))
             assert (await client.expect("result"))["text"] == "fifth"
@@ -90,7 +90,7 @@ async def test_a_client_resumes_with_a_token_that_a_failover_has_lost(
     async with edges(settings) as (one, other), begun(one, worker) as (client, session):
         key = broker.keys.session(session.claim.sid)
         before = await raw.hgetall(key)
-        await client.drop()
+        await client.abort()
         async with client.back(other.ws):
             await ask(client)
             await session.answer(text="one")
@@ -102,7 +102,7 @@ async def test_a_client_resumes_with_a_token_that_a_failover_has_lost(
 
             if stored_by == "heartbeat":
                 await until(is_stored)
-            await client.drop()
+            await client.abort()
             await until(is_stored)
         async with client.back(one.ws):
             await ask(client)
@@ -125,7 +125,7 @@ async def test_a_queued_client_that_disconnects_keeps_its_place(
             await client.send("prepare", prefix_system_prompt="Be kept.")
             await client.send("prepare")
             await client.expect("error", skip=("queue_update",))
-            await client.drop()
+            await client.abort()
             async with client.back(other.ws):
                 place = await client.expect("queue_update")
                 assert (place["ticket_id"], place["position"]) == (queued["ticket_id"], 1)
@@ -169,7 +169,7 @@ async def test_invalid_tokens_are_rejected(
         async with client.back(other.ws):
             path = f"/ws/duplex/{sid}?resume_token={good}&seq=1"
             assert await refused(one, path) == EXPIRED
-            await client.drop()
+            await client.abort()
         await until(lambda: not other.edge.events.serving())
         assert await refused(one, path) == EXPIRED
         async with client.back(one.ws):
@@ -184,7 +184,7 @@ async def test_a_token_that_never_arrived_is_not_needed(
     """The connection broke before `resumed` arrived, so the client only has the earlier token."""
     async with edges(settings) as (one, other), begun(one, worker) as (client, session):
         token = client.token
-        await client.drop()
+        await client.abort()
         await until(lambda: not one.edge.events.serving())
         async with unresponsive_client(other, f"/ws/duplex/adx_1?resume_token={token}&seq=16"):
             await until(lambda: len(other.edge.events.serving()) == 1)
@@ -200,7 +200,7 @@ async def test_f6_an_outage_during_a_resume_costs_an_attempt(
     settings: BrokerSettings, worker: PlayedWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_edge(settings) as edge, begun(edge, worker) as (client, session):
-        await client.drop()
+        await client.abort()
         await until(lambda: not edge.edge.events.serving())
         with monkeypatch.context() as outage:
             outage.setattr(MissedMessages, "actions", _unavailable)
@@ -226,11 +226,12 @@ async def test_f21_a_number_that_was_never_sent_is_refused(
         await ask(client)
         await session.answer(text="one")
         await client.expect("result")
-        await client.drop()
+        await client.abort()
         for beyond in (client.last + 1, 10**15 - 1):
             query = {"resume": 1, "resume_token": client.token, "seq": beyond}
             async with client._open(client._url(edge.ws, **query)):
-                assert await client.closed() == (4410, "resume_expired")
+                assert await client.close_code() == 4410
+                assert client.socket.close_reason == "resume_expired"
         resumes = edge.edge.metrics.resumes
         counts = [resumes.labels(outcome)._value.get() for outcome in ("resumed", "expired")]
         assert counts == [0, 2]
@@ -285,7 +286,7 @@ async def test_a_client_without_a_token_frees_its_worker_at_once(
 ) -> None:
     client = Resumer("/ws/duplex/adx_1")
     async with client.connected(edge.ws):  # no slot is free, and it is not sent yet
-        await client.drop()
+        await client.abort()
     assert (await ended(broker, "adx_1")).reason is EndReason.CLIENT_GONE
 
 
@@ -295,7 +296,7 @@ async def test_an_edge_that_shuts_down_asks_its_clients_to_reconnect(
     async with edges(settings) as (one, other), begun(one, worker) as (client, session):
         one.edge.settings = one.edge.settings.model_copy(update={"drain_s": 0.0})
         await one.edge.drain()
-        assert (await client.closed())[0] == 1012
+        assert await client.close_code() == 1012
         async with client.back(other.ws):
             await ask(client)
             await session.answer(text="as if nothing had happened")

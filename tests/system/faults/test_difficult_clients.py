@@ -87,7 +87,7 @@ async def test_f11_a_client_that_does_not_read_costs_little_and_delays_no_other(
         grown = psutil.Process(edge.process.pid).memory_info().rss - before
         assert grown < 64 * MIB
         slow.socket.transport.resume_reading()
-        assert await slow.closed() == 1013
+        assert await slow.close_code_after_all() == 1013
         await good.send_second()
         await good.expect("result")
     await stack.no_session_left()
@@ -125,7 +125,7 @@ async def test_f21_two_sockets_resume_one_session_and_one_of_them_has_it(stack: 
         await client.expect("queue_done", skip=("queued", "queue_update"))
         await client.send("prepare")
         await client.expect("prepared")
-        await client.drop()
+        await client.abort()
     query = f"?resume=1&resume_token={client.token}&seq={client.last}"
     async with AsyncExitStack() as closing:
         wires = [
@@ -152,7 +152,7 @@ async def _close_code(wire: Wire) -> tuple[int, list[dict[str, Any]]]:
     messages = []
     while True:
         try:
-            messages.append(await wire.next())
+            messages.append(await wire.message())
         except ConnectionClosed:
             assert wire.socket.close_code is not None
             return wire.socket.close_code, messages

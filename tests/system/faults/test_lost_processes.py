@@ -127,8 +127,8 @@ async def test_f6_an_outage_of_redis_for_three_seconds(stack: Stack, empty: bool
         await asyncio.sleep(3)  # the test is about the length of the outage
         stack.redis.start(empty=empty)
         if empty:
-            assert (await wire.next())["type"] == "error"
-            await wire.closed()
+            assert (await wire.message())["type"] == "error"
+            await wire.close_code_after_all()
         else:
             assert await talk(wire, 2) == [2000, 3000]
             await wire.send(type="stop")

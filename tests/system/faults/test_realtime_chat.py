@@ -99,7 +99,7 @@ async def test_sigterm_closes_a_connection_between_two_requests(
             "server_shutdown",
             True,
         )
-        assert await wire.closed() == 1012
+        assert await wire.close_code_after_all() == 1012
         assert await stopping == 0
 
 
@@ -113,5 +113,5 @@ async def test_sigterm_lets_an_answer_end_and_then_closes(stack: Stack) -> None:
         stopping = asyncio.create_task(asyncio.to_thread(edge.stop))
         await wire.until("response.done")
         assert (await wire.expect("session.closed"))["reason"] == "server_shutdown"
-        assert await wire.closed() == 1012
+        assert await wire.close_code_after_all() == 1012
         assert await stopping == 0

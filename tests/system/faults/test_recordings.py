@@ -75,7 +75,7 @@ async def test_f27_the_clock_of_redis_jumps_below_a_whole_stack(tmp_path: Path) 
                             await client.talk(1)
                             await _stop(client)
                             await chat.expect("done", skip=CHAT_MESSAGES)
-                            assert (await chat.closed())[0] == 1000
+                            assert await chat.close_code() == 1000
                 async with cut.back(stack.ws_url):
                     await cut.send("stop")
                     await cut.expect("stopped", skip=("queue_update",))

@@ -74,11 +74,11 @@ async def test_f8_a_session_that_redis_has_no_connection_for_gets_an_error(tmp_p
                     if client["cmd"] == "xread":
                         admin.client_kill_filter(_id=client["id"])
                 await wire.send_second()
-                while (message := await wire.next())["type"] != "error":
+                while (message := await wire.message())["type"] != "error":
                     assert message["type"] in ("result", "queue_update"), message
                 assert message["code"] == "broker_unavailable"
                 assert message["retryable"]
-                assert await wire.closed() == 1013
+                assert await wire.close_code_after_all() == 1013
             admin.config_set("maxclients", 1000)
         async with talkers(faults, 2) as clients:
             await asyncio.gather(*(client.talk(2) for client in clients))

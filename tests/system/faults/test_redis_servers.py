@@ -113,7 +113,7 @@ async def talk_or_end(client: Talker) -> str:
     try:
         await client.talk(2)
     except (AssertionError, ConnectionClosed):
-        await client.wire.closed()
+        await client.wire.close_code_after_all()
         return "reported"
     client.check()
     return "continues"
@@ -134,7 +134,9 @@ async def test_f6_lost_data_ends_no_process_and_no_later_session(
                     *([command] if command == "FLUSHALL" else [command, events])
                 )
             if command == "FLUSHALL":
-                codes = await asyncio.gather(*(client.wire.closed() for client in clients))
+                codes = await asyncio.gather(
+                    *(client.wire.close_code_after_all() for client in clients)
+                )
                 assert set(codes) == {1013}
             else:
                 await asyncio.gather(*(client.talk(2) for client in clients))

@@ -55,7 +55,7 @@ async def _place(wire: Wire, position: int, *, of: int) -> Message:
 
 async def _skip_answers(wire: Wire) -> Message:
     """The next message that is no part of an answer."""
-    while (message := await wire.next())["type"] == "chunk":
+    while (message := await wire.message())["type"] == "chunk":
         pass
     return message
 
@@ -147,16 +147,16 @@ async def test_f1_a_resumed_client_learns_that_it_waits_and_that_it_is_served(
             await client.expect("prepared")
             worker.kill()
             assert (await client.expect("queue_update"))["position"] == 1
-            await client.drop()
+            await client.abort()
         async with client.back(url):
             assert (await client.expect("queue_update"))["position"] == 1
-            await client.drop()
+            await client.abort()
         await faults.worker("next")
         await _is(faults, "adx_1", SessionState.ACTIVE)
         async with client.back(url):
             while (await client.receive())["position"]:
                 pass
-            await client.drop()
+            await client.abort()
         async with client.back(url):
             await client.send("stop")
             await client.expect("stopped")

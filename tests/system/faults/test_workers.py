@@ -39,14 +39,14 @@ async def test_f24_a_failure_of_the_engine_ends_only_its_session(tmp_path: Path)
             await asyncio.gather(talker.talk(2), failing.talk(2))
             await large.until("queue_done")
             await large.send(type="prepare", system_prompt=TOO_LONG)
-            refused = await large.next()
+            refused = await large.message()
             assert (refused["type"], refused["code"]) == ("error", "inference_error")
             await large.send(type="prepare", system_prompt="shorter")
             await large.until("prepared")
             await failing.wire.send_second(BAD_UNIT)
-            error = await failing.wire.next()
+            error = await failing.wire.message()
             assert (error["type"], error["code"]) == ("error", "inference_error")
-            await failing.wire.closed()
+            await failing.wire.close_code_after_all()
             await talker.talk(3)
             talker.check()
             assert (await row_of(stack, "adx_talker_1")).reason is EndReason.ERROR
@@ -80,7 +80,7 @@ async def test_a_worker_with_a_grace_shorter_than_its_drain_hands_its_sessions_o
             await wire.send_second(ENDLESS)
         await stop_and_kill(first)
         if step == "long":
-            while (message := await wire.next())["type"] == "queue_update":
+            while (message := await wire.message())["type"] == "queue_update":
                 pass
             assert (message["type"], message["current_time"]) == ("result", 2000)
         else:
@@ -148,7 +148,7 @@ async def speak_until_lost(wire: Wire) -> None:
 
 
 async def until_lost(wire: Wire) -> None:
-    while (message := await wire.next())["type"] != "error":
+    while (message := await wire.message())["type"] != "error":
         pass
     assert message["code"] == "worker_lost", message
 

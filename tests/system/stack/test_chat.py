@@ -17,7 +17,7 @@ from support.stack import Stack
 async def _done(wire: Wire) -> tuple[str, dict[str, Any]]:
     await wire.until("prefill_done")
     text = ""
-    while (message := await wire.next())["type"] == "chunk":
+    while (message := await wire.message())["type"] == "chunk":
         text += message.get("text_delta", "")
     assert message["type"] == "done", message
     return text, message

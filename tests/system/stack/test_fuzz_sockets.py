@@ -28,8 +28,7 @@ from support.openai_realtime_samples import OPENAI_REALTIME
 from support.protocol_driver import Protocol
 from support.protocol_samples import CHAT, PROTOCOLS, REALTIME, REALTIME_V2
 from support.realtime_schema import SERVER, SERVER_V2, is_valid
-from support.redis_server import RedisServer
-from support.stack import Stack, until
+from support.stack import Stack, new_stack, until
 from support.twilio_peer import TOKEN
 from support.twilio_samples import TWILIO
 
@@ -51,18 +50,13 @@ _numbers = itertools.count()
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """An edge, a worker with cheap answers, and a recorder."""
     folder = tmp_path_factory.mktemp("fuzz")
-    with RedisServer(folder / "redis") as redis:
-        running = Stack(folder, redis)
-        try:
-            token = folder / "twilio_auth_token"
-            token.write_text(TOKEN)
-            running.edge(twilio_auth_token_file=token)
-            running.worker(slots=4, engine_options=orjson.dumps(AT_ONCE).decode())
-            running.recorder(recorder_settle_s=0.1)
-            yield running
-        finally:
-            running.close()
-    assert running.tracebacks() == []
+    token = folder / "twilio_auth_token"
+    token.write_text(TOKEN)
+    with new_stack(folder) as running:
+        running.edge(twilio_auth_token_file=token)
+        running.worker(slots=4, engine_options=orjson.dumps(AT_ONCE).decode())
+        running.recorder(recorder_settle_s=0.1)
+        yield running
 
 
 @pytest.fixture(autouse=True)

@@ -21,7 +21,6 @@ from antiphon.client.options import ClientOptions
 from support.chromium import in_ci
 from support.dashboards import ALERTS, DEPLOY, drawn, watched
 from support.ports import free_port
-from support.redis_server import RedisServer
 from support.stack import Service, Stack, until
 
 pytestmark = [
@@ -31,13 +30,6 @@ pytestmark = [
         reason="needs Debian's package prometheus",
     ),
 ]
-
-
-@pytest.fixture
-def stack(tmp_path: Path, redis_server: RedisServer) -> Iterator[Stack]:
-    stack = Stack(tmp_path, redis_server)
-    yield stack
-    stack.close()
 
 
 def served(stack: Stack) -> dict[str, int]:

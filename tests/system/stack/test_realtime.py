@@ -21,7 +21,7 @@ class Realtime:
         self._wire = wire
 
     async def receive(self) -> dict[str, Any]:
-        event = await self._wire.next()
+        event = await self._wire.message()
         SERVER.validate(event)
         return event
 
@@ -46,7 +46,7 @@ class Realtime:
         while (event := await self.receive())["type"] != "session.closed":
             pass
         assert event["reason"] == "stopped"
-        assert await self._wire.closed() == 1000
+        assert await self._wire.close_code_after_all() == 1000
 
 
 @pytest.mark.speech

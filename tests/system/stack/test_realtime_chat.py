@@ -13,8 +13,7 @@ from antiphon.shared_schemas.messages.chat import ChatGeneration, ChatTts
 from support.edge_harness import base64_audio, picture
 from support.raw_client import Wire, open_path
 from support.realtime_schema import CLIENT_V2, SERVER_V2
-from support.redis_server import RedisServer
-from support.stack import Stack
+from support.stack import Stack, new_stack
 
 PATH = "/v1/realtime?mode=chat"
 QUESTION = {"role": "user", "content": "Hello."}
@@ -33,16 +32,10 @@ DOCUMENTED: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    folder = tmp_path_factory.mktemp("chat")
-    with RedisServer(folder / "redis") as redis:
-        running = Stack(folder, redis)
-        try:
-            running.edge(max_message_bytes=1024 * 1024)
-            running.worker(slots=2, engine_options='{"speak_ms": 5}')
-            yield running
-        finally:
-            running.close()
-    assert running.tracebacks() == []
+    with new_stack(tmp_path_factory.mktemp("chat")) as running:
+        running.edge(max_message_bytes=1024 * 1024)
+        running.worker(slots=2, engine_options='{"speak_ms": 5}')
+        yield running
 
 
 class ChatClient:
@@ -53,7 +46,7 @@ class ChatClient:
         self.sid = ""
 
     async def event(self) -> dict[str, Any]:
-        event = await self.wire.next()
+        event = await self.wire.message()
         SERVER_V2.validate(event)
         return event
 
@@ -81,7 +74,7 @@ class ChatClient:
 
     async def expect_end(self, reason: str, code: int) -> None:
         assert (await self.expect("session.closed"))["reason"] == reason
-        assert await self.wire.closed() == code
+        assert await self.wire.close_code_after_all() == code
 
 
 @asynccontextmanager

@@ -31,7 +31,7 @@ class StrictClient:
         self._wire = wire
 
     async def event(self) -> dict[str, Any]:
-        event = await self._wire.next()
+        event = await self._wire.message()
         assert event["type"] in KNOWN, event
         SERVER_V2.validate(event)
         return event
@@ -61,7 +61,7 @@ class StrictClient:
         while (event := await self.event())["type"] != "session.closed":
             pass
         assert event["reason"] == "client_closed"
-        assert await self._wire.closed() == 1000
+        assert await self._wire.close_code_after_all() == 1000
 
 
 async def test_a_strict_client_listens_and_is_answered(stack: Stack) -> None:

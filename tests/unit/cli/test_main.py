@@ -233,6 +233,22 @@ def test_words_in_place_of_a_file_lead_to_chat(question: str) -> None:
     assert "nothing listens there" in asked.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "status", "says"),
+    [
+        ("chat <&-", 2, "the question is empty"),
+        ("-V >&-", 0, ""),
+        ("-V <&- >&- 2>&-", 0, ""),
+    ],
+)
+def test_a_closed_stream_is_an_empty_one(words: str, status: int, says: str) -> None:
+    """As under some schedulers."""
+    line = f"exec {sys.executable} -m antiphon {words}"
+    shown = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=60)
+    assert (shown.returncode, says in shown.stderr) == (status, True), shown
+    assert "Traceback" not in shown.stdout + shown.stderr
+
+
 def test_a_chat_needs_a_question() -> None:
     empty = antiphon("chat", " ")
     assert (empty.returncode, empty.stderr) == (2, "antiphon: the question is empty\n")

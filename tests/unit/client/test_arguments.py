@@ -13,11 +13,10 @@ from pydantic import BaseModel
 from antiphon.client.assistant import Client
 from antiphon.client.chat import ask
 from antiphon.client.duplex import connect_duplex
-from antiphon.client.errors import Unauthorized
+from antiphon.client.errors import CannotConnect, Unauthorized
 from antiphon.client.half_duplex import connect_half_duplex
-from antiphon.client.options import ClientOptions
+from antiphon.client.options import ClientOptions, config_fields
 from antiphon.client.realtime import connect_realtime, connect_realtime_chat
-from antiphon.client.session import config_fields
 from antiphon.shared_schemas.config import DuplexConfig, HalfDuplexConfig
 
 TONE = np.sin(np.arange(16000) / 10).astype(np.float32)
@@ -141,6 +140,32 @@ async def test_a_session_id_that_no_edge_accepts_is_refused() -> None:
         with pytest.raises(ValueError, match="session_id is 'my call', 1 to 64 of A-Z"):
             async with connect("ws://127.0.0.1:1", session_id="my call"):
                 pass
+        wrong: Any = 5
+        with pytest.raises(ValueError, match="session_id is 5, 1 to 64 of A-Z"):
+            async with connect("ws://127.0.0.1:1", session_id=wrong):
+                pass
+
+
+@pytest.mark.parametrize("version", ["2", 3])
+def test_a_version_that_no_edge_has_is_refused(version: Any) -> None:
+    with pytest.raises(ValueError, match=f"version is {version!r}, 1 or 2 is needed"):
+        connect_realtime("ws://127.0.0.1:1", version=version)
+
+
+@pytest.mark.parametrize("other", [5, "ws://h/ws/duplex/x", "::::"])
+async def test_a_wrong_address_of_another_edge_is_refused_at_once(other: Any) -> None:
+    words = "is a int, a str is needed|has the path of a session|no address of an edge"
+    with pytest.raises((CannotConnect, TypeError), match=words):
+        async with connect_duplex("ws://127.0.0.1:1", resume=True, other_edges=[other]):
+            pass
+
+
+@pytest.mark.parametrize("field", ["generation", "tts", "options"])
+async def test_a_wrong_field_of_a_chat_is_refused(field: str) -> None:
+    wrong: Any = {field: {"wrong": 1}}
+    with pytest.raises(TypeError, match=f"{field} has no setting 'wrong'"):
+        async with ask("ws://127.0.0.1:1", "Hello", **wrong):
+            pass
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """A question in one call."""
 
+import asyncio
 import pydoc
 import re
 from collections.abc import AsyncIterator, Iterable
@@ -10,7 +11,7 @@ import pytest
 
 import antiphon
 from antiphon.client.assistant import Client, SpokenReply
-from antiphon.client.errors import NoAnswer
+from antiphon.client.errors import CannotConnect, NoAnswer
 from antiphon.client.sound import paced
 from antiphon.shared_schemas.audio import Samples
 from support.scripted_server import SPOKEN, Scripted, Wire, speaking
@@ -145,6 +146,19 @@ async def test_a_server_that_sends_nothing_more_is_given_up() -> None:
             await Client(server.url).aask(TONE[::10], patience_s=0.1)
 
 
+@pytest.mark.parametrize("granted", [False, True])
+async def test_a_server_that_does_not_prepare_the_session_is_given_up(granted: bool) -> None:
+    async def script(wire: Wire) -> None:
+        if granted:
+            await wire.send("queue_done")
+        await wire.socket.wait_closed()
+
+    words = "did not prepare the session within" if granted else "no answer came within"
+    async with asyncio.timeout(60), Scripted(script).running() as server:
+        with pytest.raises(NoAnswer, match=rf"{words} 0\.2 s"):
+            await Client(server.url).aask(TONE, patience_s=0.2)
+
+
 @pytest.mark.usefixtures("short_seconds")
 async def test_an_empty_answer_is_a_reply() -> None:
     reply = await asked([LISTEN, LISTEN, {"is_listen": False, "text": "", "end_of_turn": True}])
@@ -175,3 +189,12 @@ async def test_ask_takes_what_prepare_takes() -> None:
     assert message["config"] == {"temperature": 0.5}
     assert message["ref_audio_path"] == "voice.wav"
     assert len(message["ref_audio_base64"]) > len(message["tts_ref_audio_base64"]) > 100
+
+
+def test_an_error_is_no_consequence_of_another_one() -> None:
+    with pytest.raises(CannotConnect) as away:
+        Client("ws://127.0.0.1:1").ask(TONE)
+    error: BaseException | None = away.value
+    while error is not None:
+        assert not isinstance(error, RuntimeError)
+        error = error.__context__

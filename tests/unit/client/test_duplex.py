@@ -307,7 +307,9 @@ async def test_unknown_messages_are_ignored() -> None:
     [
         "{",
         "[]",
+        "null",
         '{"no": "type"}',
+        '{"type": []}',
         '{"type": "result", "is_listen": "perhaps so"}',
         '{"type": "result", "is_listen": false, "audio_data": "AAA="}',
         '{"type": "result", "is_listen": false, "audio_data": {"at": 0, "bytes": 0}}',
@@ -346,9 +348,31 @@ async def test_measurements_of_the_client_are_sent() -> None:
 
     async with talking_to(script) as session:
         await session.prepare()
-        await session.send_diagnostic({"rtt": 12})
+        await session.send_diagnostic({"rtt": np.int64(12), "loss": np.float32(0.5)})
         await session.stop()
-    assert wires[0].received[1]["metrics"] == {"rtt": 12}
+    assert wires[0].received[1]["metrics"] == {"rtt": 12, "loss": 0.5}
+
+
+@pytest.mark.parametrize("binary", [False, True])
+async def test_numbers_of_numpy_are_sent_and_others_checked(binary: bool) -> None:
+    async def script(wire: Wire) -> None:
+        settings = (await wire.begin())["config"]
+        assert settings == {"temperature": 0.5, "force_listen_count": 3}
+        assert (await wire.expect("playback_ack"))["played_ms"] == 5.0
+        assert (await wire.expect("playback_ack"))["played_ms"] == 1.5
+        await wire.finish()
+
+    async with talking_to(script, binary=binary) as session:
+        config = {"temperature": np.float32(0.5), "force_listen_count": np.int64(3)}
+        await session.prepare(config=config)
+        await session.playback_ack(np.float64(5))
+        await session.playback_ack(np.float32(1.5))  # type: ignore[arg-type]
+        for value, error in (("x", TypeError), (float("nan"), ValueError), (-5, ValueError)):
+            with pytest.raises(error, match="played_ms is"):
+                await session.playback_ack(value)  # type: ignore[arg-type]
+            with pytest.raises(error, match="timeout_s is"):
+                await session.pause(value)  # type: ignore[arg-type]
+        await session.stop()
 
 
 async def test_a_server_without_binary_frames_gets_text() -> None:
@@ -364,6 +388,101 @@ async def test_a_server_without_binary_frames_gets_text() -> None:
         await session.prepare()
         await session.send_audio(SPOKEN)
         np.testing.assert_array_equal((await anext(session.results())).audio, SPOKEN)
+
+
+async def test_a_named_generator_stops_sending_with_the_next_one_and_with_the_session() -> None:
+    """Two microphones are never mixed, and each is closed."""
+    closed: list[float] = []
+
+    async def script(wire: Wire) -> None:
+        await wire.begin()
+        heard = set()
+        while (message := await wire.next())["type"] == "audio_chunk":
+            loudness = float(np.frombuffer(pybase64.b64decode(message["audio"]), "<f4")[0])
+            heard.add(loudness)
+            await wire.send("result", text=str(loudness), is_listen=True)
+            assert loudness == 0.5 or 0.5 not in heard, "the first microphone still sends"
+        await wire.send("stopped", session_id="s")
+
+    async def microphone(loudness: float) -> AsyncIterator[Samples]:
+        try:
+            while True:
+                await asyncio.sleep(0)
+                yield np.full(16000, loudness, np.float32)
+        finally:
+            closed.append(loudness)
+
+    async with asyncio.timeout(60):
+        async with talking_to(script) as session:
+            await session.prepare()
+            first = session.converse(microphone(0.25))
+            await anext(first)
+            second = session.converse(microphone(0.5))
+            async for unit in second:
+                if unit.text == "0.5":
+                    break
+            assert closed == [0.25]
+            with pytest.raises(RuntimeError, match="another `converse` of this session has begun"):
+                await anext(first)
+        assert closed == [0.25, 0.5]
+        async for unit in second:  # what arrived before the end
+            assert unit.text in ("0.25", "0.5")
+
+
+async def test_a_second_conversation_while_the_first_reads_is_refused() -> None:
+    async def script(wire: Wire) -> None:
+        await wire.begin()
+        await wire.expect("audio_chunk")
+        await wire.send("result", text="heard", is_listen=True)
+        await wire.finish(during_audio=True)
+
+    async def microphone() -> AsyncIterator[Samples]:
+        await asyncio.Event().wait()
+        yield SPOKEN
+
+    async with asyncio.timeout(60), talking_to(script) as session:
+        await session.prepare()
+        reading = asyncio.create_task(anext(session.converse(SPOKEN)))
+        await asyncio.sleep(0)
+        while not session._is_read:
+            await asyncio.sleep(0.01)
+        with pytest.raises(RuntimeError, match="another task reads"):
+            await anext(session.converse(microphone()))
+        assert (await reading).text == "heard", "the first one still sends"
+
+
+@pytest.mark.parametrize("again", [False, True])
+async def test_a_cancellation_leaves_no_task_and_no_connection(again: bool) -> None:
+    """`again`: while the client waits for the end of the session, as a task group in a timeout does."""
+    prepared, stopping, closed = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def script(wire: Wire) -> None:
+        await wire.begin()
+        await wire.expect("stop")
+        stopping.set()
+        await wire.socket.wait_closed()
+        closed.set()
+
+    async with asyncio.timeout(60), Scripted(script).running() as server:
+
+        async def talk() -> None:
+            async with connect_duplex(server.url) as session:
+                await session.prepare()
+                prepared.set()
+                if again:
+                    await collect(session)
+
+        talking = asyncio.create_task(talk())
+        await prepared.wait()
+        if again:
+            talking.cancel()
+        await stopping.wait()
+        talking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await talking
+        await closed.wait()
+        left = {task.get_name() for task in asyncio.all_tasks()}
+        assert not left & {"client-reader", "client-keepalive"}
 
 
 async def test_leaving_the_block_stops_the_session_and_closes() -> None:

@@ -1,15 +1,49 @@
 """Why a WebSocket could not be opened, from real servers."""
 
 import asyncio
+import copy
+import pickle
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 
-from antiphon.client.errors import CannotConnect, Forbidden, ServiceUnavailable, Unauthorized
+from antiphon.client.errors import (
+    CannotConnect,
+    ClientError,
+    Forbidden,
+    InvalidAudio,
+    MissingFile,
+    NoAnswer,
+    ServerError,
+    ServiceUnavailable,
+    SessionOver,
+    Unauthorized,
+    UnknownRecording,
+    UnreadableMessage,
+)
 from antiphon.client.link import open_socket
 from antiphon.client.recordings import Recordings
+from antiphon.client.turns import Turn
+from antiphon.shared_schemas.audio import SILENCE
+from antiphon.shared_schemas.wire import Error
 from support.tcp_server import tcp_server
+
+WRONG = Error(error="wrong", message="wrong", code="invalid_field", field="x", retryable=False)
+ERRORS: list[ClientError] = [
+    *(CannotConnect("away"), Unauthorized("no key"), Forbidden("no"), ServiceUnavailable("full")),
+    *(UnknownRecording("none"), InvalidAudio("empty"), MissingFile("no file"), ServerError(WRONG)),
+    NoAnswer("late", (Turn(text="Yes", audio=SILENCE, start_s=0, end_s=1, interrupted=True),)),
+    *(UnreadableMessage("{"), SessionOver("over", 1011)),
+]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_errors_pass_between_processes(error: ClientError) -> None:
+    for same in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert (type(same), str(same), same.message) == (type(error), str(error), error.message)
+        shown = [{name: repr(value) for name, value in vars(one).items()} for one in (same, error)]
+        assert shown[0] == shown[1]
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ import pybase64
 import pytest
 
 from antiphon.client import half_duplex
-from antiphon.client.errors import InvalidAudio
+from antiphon.client.errors import InvalidAudio, ServerError
 from antiphon.client.half_duplex import HalfDuplexSession, Piece, connect_half_duplex
 from antiphon.shared_schemas.audio import OUTPUT_RATE, Samples
 from antiphon.shared_schemas.messages.half_duplex import TurnDone
@@ -72,6 +72,46 @@ async def test_a_recording_pauses_while_an_answer_is_played() -> None:
                 began = time.monotonic()
     assert sent == [0.25, 0.5, 0.75, 0.0]
     assert third_at >= began + ANSWER_S
+
+
+async def test_the_next_recording_waits_until_the_answer_before_was_played() -> None:
+    """The first loop is left with the end of the answer, of which 2 s are to be played."""
+    answered_at = second_at = 0.0
+
+    async def script(wire: Wire) -> None:
+        nonlocal answered_at, second_at
+        await wire.begin()
+        await wire.expect("audio_chunk")
+        answered_at = time.monotonic()
+        await answer(wire)
+        while loudness(await wire.expect("audio_chunk")) != 0.5:
+            pass
+        second_at = time.monotonic()
+        await wire.send("timeout", reason="enough")
+
+    async with talking_to(script) as session:
+        async for event in session.converse(half_a_second(0.25)):
+            if isinstance(event, TurnDone):
+                break
+        assert [event async for event in session.converse(half_a_second(0.5))] == []
+    assert second_at >= answered_at + ANSWER_S
+
+
+async def test_an_answer_that_failed_holds_up_no_recording() -> None:
+    async def script(wire: Wire) -> None:
+        await wire.begin()
+        await wire.expect("audio_chunk")
+        await wire.send("generating", speech_duration_ms=500)
+        await wire.send("error", error="failed", message="failed", code="inference_error")
+        while loudness(await wire.expect("audio_chunk")) != 0.5:
+            pass
+        await wire.send("timeout", reason="enough")
+
+    async with asyncio.timeout(60), talking_to(script) as session:
+        with pytest.raises(ServerError):
+            async for _ in session.converse(half_a_second(0.25)):
+                pass
+        assert [event async for event in session.converse(half_a_second(0.5))] == []
 
 
 async def test_a_microphone_is_dropped_while_an_answer_is_played(

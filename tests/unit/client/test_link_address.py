@@ -30,7 +30,7 @@ def test_options_are_added_to_the_query() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["", "ftp://h", "ws://", "ws://h:99999", "h:x", "ws://[::1", ".", "a..b"]
+    "url", ["", "ftp://h", "ws://", "ws://h:99999", "h:x", "ws://[::1", ".", "a..b", "ws://\x00:1"]
 )
 def test_invalid_edge_addresses_are_refused(url: str) -> None:
     with pytest.raises(CannotConnect, match="no address of an edge"):

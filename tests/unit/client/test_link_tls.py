@@ -1,5 +1,6 @@
 """A `wss://` address is verified with this machine's authorities, or with the caller's."""
 
+import asyncio
 import shutil
 import ssl
 import subprocess
@@ -13,6 +14,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from antiphon.client.errors import CannotConnect
 from antiphon.client.link import open_socket
 from antiphon.client.options import ClientOptions
+from antiphon.client.recordings import Recordings
 
 pytestmark = pytest.mark.skipif(
     shutil.which("openssl") is None, reason="makes a certificate with openssl"
@@ -59,7 +61,9 @@ async def test_the_machines_authorities_are_used_by_default(
     certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with greeting(certificate) as address:
-        with pytest.raises(CannotConnect, match="CERTIFICATE_VERIFY_FAILED"):
+        with pytest.raises(
+            CannotConnect, match=r"is not trusted .*self.signed.*; `tls` or SSL_CERT_FILE"
+        ):
             await received(address, ClientOptions())
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
         assert await received(address, ClientOptions()) == "welcome"
@@ -69,3 +73,11 @@ async def test_the_caller_may_pass_other_authorities(certificate: tuple[Path, Pa
     async with greeting(certificate) as address:
         trust = ssl.create_default_context(cafile=str(certificate[0]))
         assert await received(address, ClientOptions(tls=trust)) == "welcome"
+
+
+async def test_a_context_alone_does_not_encrypt() -> None:
+    trust = ssl.create_default_context()
+    with pytest.raises(CannotConnect, match="`tls` needs an address that begins with wss://"):
+        await open_socket("ws://127.0.0.1:1", ClientOptions(tls=trust))
+    with pytest.raises(CannotConnect, match="`tls` needs an address"):
+        await asyncio.to_thread(Recordings("http://127.0.0.1:1", tls=trust).list)

@@ -1,14 +1,14 @@
 """Version 2 of the realtime API in the client, against a server that follows a script."""
 
-from typing import Any
+from contextlib import nullcontext
+from typing import Any, Literal
 
 import numpy as np
 import pybase64
 import pytest
 
-from antiphon.client.errors import ServerError
+from antiphon.client.errors import InvalidAudio, ServerError
 from antiphon.client.realtime import Listen, Spoken, connect_realtime, connect_realtime_chat
-from antiphon.shared_schemas.messages.chat import ChatGeneration
 from antiphon.shared_schemas.messages.realtime_v2 import SessionCreatedV2
 from support.realtime_schema import CLIENT_V2
 from support.scripted_server import SPOKEN, Scripted, Wire
@@ -61,6 +61,8 @@ async def test_a_full_duplex_session() -> None:
         assert "mode=video" in server.path
         await session.wait_for_turn()
         config = {"length_penalty": 1.05}
+        with pytest.raises(TypeError, match=r"no setting 'lenght_penalty'; did you mean 'length_"):
+            await session.update(config={"lenght_penalty": 1.05})
         created = await session.update("Be brief.", ref_audio=SECOND, config=config)
         assert isinstance(created, SessionCreatedV2)
         assert (created.session_id, created.usage, session.usage) == ("rt_7", USAGE, USAGE)
@@ -116,7 +118,7 @@ async def test_a_chat_with_several_requests() -> None:
     ):
         assert "mode=chat" in server.path
         assert chat.created.mode == "turn_based"
-        generation = ChatGeneration(max_new_tokens=8)
+        generation = {"max_new_tokens": 8}
         pieces = [p async for p in chat.ask("Hello.", generation=generation, tools=[TOOL])]
         assert [piece.text for piece in pieces] == ["Hi", ""]
         np.testing.assert_array_equal(pieces[1].audio, SPOKEN)
@@ -145,6 +147,27 @@ async def test_an_error_ends_a_chat() -> None:
     ):
         with pytest.raises(ServerError, match="messages: wrong"):
             await chat.whole("Hello.")
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_a_chunk_may_be_short_in_version_2_alone(version: Literal[1, 2]) -> None:
+    async def script(wire: Wire) -> None:
+        if version == 2:
+            asked = (await _receive(wire, "input.append"))["input"]
+            assert len(pybase64.b64decode(asked["audio"])) == SECOND[:3200].nbytes
+        await wire.expect("session.close")
+        await wire.send("session.closed", reason="client_closed", session_id="rt_7")
+
+    async with (
+        Scripted(script).running() as server,
+        connect_realtime(server.url, version=version) as session,
+    ):
+        too_short = pytest.raises(InvalidAudio, match=r"at least 4000 are needed: .* version 2")
+        with too_short if version == 1 else nullcontext():
+            await session.append(SECOND[:3200])
+        wrong: Any = None
+        with pytest.raises(InvalidAudio, match="audio is a NoneType"):
+            await session.append(wrong)
 
 
 async def test_an_end_without_a_diagnostic_is_read() -> None:

@@ -1,14 +1,15 @@
 """Reading recordings over HTTP, against real servers."""
 
+import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
-from antiphon.client.errors import CannotConnect, UnreadableMessage
+from antiphon.client.errors import CannotConnect, UnknownRecording, UnreadableMessage
 from antiphon.client.recordings import Recordings
 
 KEY = "client-key-0123456789"
@@ -71,9 +72,35 @@ def test_the_page_of_another_server_is_unreadable(call: str, tmp_path: Path) -> 
             "save": lambda: recordings.save("r", tmp_path / "saved"),
             "download": lambda: recordings.download("r", tmp_path / "saved"),
         }
-        with pytest.raises(UnreadableMessage):
+        with pytest.raises(UnreadableMessage, match=r"check that an edge is at this address$"):
             calls[call]()
     assert not (tmp_path / "saved").exists()
+
+
+@pytest.mark.parametrize("call", ["save", "download"])
+@pytest.mark.parametrize("missing", [0, 9])
+def test_a_file_is_replaced_by_a_whole_one(call: str, missing: int, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.write_bytes(b"before")
+    link = tmp_path / "link"
+    link.symlink_to(kept)
+    with server(body=b"new", missing=missing) as (port, _):
+        recordings = Recordings(f"ws://127.0.0.1:{port}")
+        with pytest.raises(CannotConnect) if missing else nullcontext():
+            getattr(recordings, call)("r", link)
+    assert kept.read_bytes() == (b"before" if missing else b"new")
+    assert set(tmp_path.iterdir()) == {kept, link}
+
+
+def test_a_recording_without_a_name_is_none() -> None:
+    with pytest.raises(UnknownRecording, match="the name of the recording is empty"):
+        Recordings("ws://127.0.0.1:1").meta("")
+
+
+def test_a_recording_goes_to_a_device() -> None:
+    with server(body=b"new") as (port, _):
+        Recordings(f"ws://127.0.0.1:{port}").save("r", os.devnull)
+    assert Path(os.devnull).is_char_device()
 
 
 def test_a_refusal_whose_text_breaks_off_has_its_status() -> None:

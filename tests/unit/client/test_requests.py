@@ -1,15 +1,29 @@
 """Requests of a client session that overlap with others, with errors, with unread results and with the end."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
 
 import numpy as np
 import pytest
+from websockets.exceptions import ConnectionClosed
 
+from antiphon.client import session as sessions
+from antiphon.client.duplex import DuplexSession, Unit
 from antiphon.client.errors import ServerError, SessionOver
-from antiphon.client.session import UNREAD_ITEMS
-from support.scripted_server import Wire, speaking, talking_to
+from support.scripted_server import SPOKEN, Wire, speaking, talking_to
 
 SECOND = np.zeros(16_000, dtype=np.float32)
+
+
+async def send_endlessly(session: DuplexSession) -> None:
+    while True:
+        await session.send_audio(SECOND)
+
+
+async def read_all(units: AsyncIterator[Unit]) -> None:
+    async for _ in units:
+        pass
 
 
 async def test_two_equal_requests_share_the_answer() -> None:
@@ -80,17 +94,53 @@ async def test_an_error_about_another_message_is_no_answer_to_a_request() -> Non
         await session.stop()
 
 
-async def test_results_that_nobody_reads_do_not_hold_up_a_request() -> None:
+@pytest.mark.parametrize("resume", [False, True])
+async def test_a_program_that_reads_nothing_keeps_its_connection(resume: bool) -> None:
+    """The edge hears the pongs of the client, and the client those of the edge."""
+
     async def script(wire: Wire) -> None:
         await wire.begin()
-        for _ in range(2 * UNREAD_ITEMS):
+        for _ in range(1000):
             await wire.send("result", **speaking("word"))
+        await (await wire.socket.ping())
+        await wire.expect("audio_chunk")
         await wire.finish()
 
-    async with asyncio.timeout(60), talking_to(script) as session:
+    async with asyncio.timeout(60), talking_to(script, resume=resume) as session:
         await session.prepare()
+        await (await session._link.socket.ping())
+        await session.send_audio(SECOND)
         await session.stop()
-        assert len([unit async for unit in session.results()]) == 2 * UNREAD_ITEMS
+        assert len([unit async for unit in session.results()]) == 1000
+
+
+@pytest.mark.parametrize("resume", [False, True])
+async def test_too_much_that_is_not_read_ends_the_session_and_says_so(
+    resume: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "UNREAD_BYTES", 10 * SPOKEN.nbytes)
+    over = asyncio.Event()
+
+    async def script(wire: Wire) -> None:
+        await wire.begin()
+        for _ in range(11):
+            await wire.expect("audio_chunk")
+            await wire.send("result", **speaking("word"))
+        await over.wait()  # the server does not read either
+        with suppress(ConnectionClosed):
+            while await wire.next():
+                pass
+
+    async with asyncio.timeout(60), talking_to(script, resume=resume) as session:
+        await session.prepare()
+        with pytest.raises(SessionOver, match="the program has not read the results: "):
+            await send_endlessly(session)
+        over.set()
+        units = session.results()
+        for _ in range(8):
+            await anext(units)  # what arrived is not lost
+        with pytest.raises(SessionOver, match="has not read"):
+            await read_all(units)
 
 
 async def test_readers_end_when_the_block_is_left_while_the_client_reconnects() -> None:

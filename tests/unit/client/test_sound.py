@@ -1,13 +1,19 @@
 """The client refuses audio that the server would misunderstand."""
 
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Awaitable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from antiphon.client import sound
+from antiphon.client.assistant import Client
+from antiphon.client.duplex import DuplexSession
 from antiphon.client.errors import ClientError, InvalidAudio
-from antiphon.client.sound import check_samples, whole_chunks
+from antiphon.client.half_duplex import HalfDuplexSession
+from antiphon.client.sound import check_samples, microphone_chunks
 from antiphon.shared_schemas.audio import Samples
 
 TONE = np.sin(np.arange(16000) / 10).astype(np.float32)
@@ -50,6 +56,30 @@ def test_a_wrong_rate_is_refused() -> None:
         check_samples(TONE, 44100)
 
 
+async def test_a_recording_is_decoded_beside_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Other sessions go on while a long file is read."""
+    decoded: list[str] = []
+
+    def decode(path: str) -> Samples:
+        assert threading.current_thread() is not threading.main_thread()
+        decoded.append(path)
+        raise InvalidAudio("enough")
+
+    monkeypatch.setattr(sound, "load_wav", decode)
+    link: Any = SimpleNamespace(resumes=False)
+    calls: list[Awaitable[object]] = [
+        Client("ws://127.0.0.1:1").aask("ask"),
+        anext(DuplexSession(link, "adx_1").converse("duplex")),
+        anext(HalfDuplexSession(link, "hdx_1").converse("half duplex")),
+    ]
+    for call in calls:
+        with pytest.raises(InvalidAudio, match="enough"):
+            await call
+    assert decoded == ["ask", "duplex", "half duplex"]
+
+
 async def test_pieces_may_be_empty() -> None:
     """A resampler has nothing yet after its first piece."""
 
@@ -57,6 +87,8 @@ async def test_pieces_may_be_empty() -> None:
         for piece in (TONE[:0], TONE[:4000], TONE[:0], TONE[4000:10000]):
             yield piece
 
-    chunks = [chunk async for chunk in whole_chunks(resampled(), 0.5)]
+    sent = microphone_chunks(resampled(), 0.5)
+    chunks = [await anext(sent) for _ in range(2)]
+    await sent.aclose()
     assert [len(chunk) for chunk in chunks] == [8000, 8000]
     assert np.array_equal(np.concatenate(chunks)[:10000], TONE[:10000])

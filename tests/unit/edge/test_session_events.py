@@ -5,8 +5,13 @@ import asyncio
 import pytest
 
 from antiphon.edge.protocols.machine import QueuePlace
-from antiphon.edge.session.admission import PlaceFilter
-from antiphon.edge.session_events import Ended, SessionSubscription, Signal, update_places
+from antiphon.edge.session_events import (
+    Ended,
+    PlaceFilter,
+    SessionSubscription,
+    Signal,
+    update_places,
+)
 from antiphon.shared_schemas.registry import (
     QueuedSession,
     QueueSnapshot,
@@ -15,6 +20,7 @@ from antiphon.shared_schemas.registry import (
     Ticket,
 )
 from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState, WaitReason
+from support.clock import Clock
 
 
 def _event(state: SessionState, ticket: int = 7, reason: EndReason | None = None) -> SessionEvent:
@@ -164,13 +170,6 @@ async def test_a_snapshot_gives_every_session_a_place_or_a_grant() -> None:
     assert await _has_no_notice(subscriptions["c"])
 
 
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def _report(*, wait: bool, clock: Clock) -> PlaceFilter:
     return PlaceFilter(Ticket(number=7, position=3, queue_length=4, wait=wait), clock)
 
@@ -214,7 +213,7 @@ def test_a_place_is_sent_after_a_second_if_no_wait_was_expected() -> None:
     clock = Clock()
     report = _report(wait=False, clock=clock)
     assert report.select(QueuePlace("7", 1, 1, 0.0)) is None
-    clock.now = 1.0
+    clock.now += 1.0
     sent = report.select(QueuePlace("7", 1, 1, 0.0))
     assert sent is not None
     assert sent.first

@@ -24,14 +24,7 @@ from antiphon.edge.access.limits import (
 from antiphon.edge.errors import BudgetExceeded, TooManyConnections
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+from support.clock import Clock
 
 
 def test_a_bucket_drains_and_refills() -> None:

@@ -95,9 +95,3 @@ def test_chunks_of_any_length_give_the_same_sound(rate: int, to_rate: int, cuts:
     parts = [streamed.resample(part) for part in np.split(sound, sorted(cuts))]
     assert np.allclose(np.concatenate(parts), whole, atol=1e-6)
     assert len(whole) == pytest.approx(len(sound) * to_rate / rate, abs=1)
-
-
-def test_a_partial_sample_is_refused() -> None:
-    with pytest.raises(ValueError, match="3 bytes is not a whole number"):
-        FormatDecoder(AudioFormat.PCM_24K).decode(b"\0\0\0")
-    assert len(FormatDecoder(AudioFormat.PCM_24K).decode(b"")) == 0

@@ -30,7 +30,8 @@ DONE = ChatDoneOut(
 
 
 def _machine(phase: Phase, request: ChatIn = STREAMED) -> ChatMachine:
-    machine = ChatMachine(request, "rec")
+    machine = ChatMachine("rec")
+    machine.apply_input(request)
     advance(machine, phase, ["granted", StopIn(), DONE])
     return machine
 
@@ -52,11 +53,11 @@ def test_a_stop_in_the_queue_ends_the_request() -> None:
 
 
 def test_no_queue_messages_without_a_wait() -> None:
-    assert ChatMachine(STREAMED, "rec").granted() == []
+    assert ChatMachine("rec").granted() == []
 
 
 def test_queue_messages_with_a_wait() -> None:
-    machine = ChatMachine(STREAMED, "rec")
+    machine = ChatMachine("rec")
     assert [wire["type"] for wire in wires_of(machine.placed(PLACE))] == ["queued"]
     assert wires_of(machine.granted()) == [{"type": "queue_done"}]
 

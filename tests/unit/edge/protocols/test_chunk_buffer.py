@@ -6,16 +6,10 @@ import pytest
 from antiphon.edge.media.audio_formats import AudioFormat
 from antiphon.edge.protocols.sound_stream import ChunkBuffer
 from antiphon.shared_schemas.entries import ChunkIn
+from support.clock import Clock
 
 CHUNK_BYTES = 2 * 3200
 """200 ms at 16 kHz."""
-
-
-class Clock:
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def begun(clock: Clock, audio_format: AudioFormat = AudioFormat.PCM_16K) -> ChunkBuffer:

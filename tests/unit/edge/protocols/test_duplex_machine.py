@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from antiphon.edge.protocols.duplex import (
     CameraFrame,
     DuplexMachine,
+    ResultExtras,
 )
 from antiphon.edge.protocols.machine import Action, Finish, Forward, Phase, Send
 from antiphon.shared_schemas.config import DuplexConfig
@@ -139,7 +140,7 @@ def test_a_prepared_session_is_active() -> None:
 
 @pytest.mark.parametrize("timing", [True, False])
 def test_results_carry_their_times(timing: bool) -> None:
-    machine = DuplexMachine("adx_1", "rec", timing=timing)
+    machine = DuplexMachine("adx_1", "rec", extras=ResultExtras(timing=timing))
     [sent] = machine.deliver(RESULT, 1_700_000_000_123.4)
     assert isinstance(sent, Send)
     wire = sent.message.wire()
@@ -156,7 +157,9 @@ def test_results_carry_their_times(timing: bool) -> None:
 )
 def test_the_transcript_is_sent_on_request(memo: dict[str, object], sent: str | None) -> None:
     result = replace(RESULT, memo=memo)
-    [with_option] = DuplexMachine("adx_1", "rec", transcript=True).deliver(result, 0)
+    [with_option] = DuplexMachine("adx_1", "rec", extras=ResultExtras(transcript=True)).deliver(
+        result, 0
+    )
     [without_option] = DuplexMachine("adx_1", "rec").deliver(result, 0)
     assert isinstance(with_option, Send)
     assert isinstance(without_option, Send)
@@ -174,7 +177,9 @@ def test_interim_words_come_with_the_final_ones() -> None:
         DuplexMachine("adx_1", "rec").deliver(replace(result, interim_user_text=""), 0)
     )
     assert sent["interim_user_text"] == ""
-    [sent] = wires_of(DuplexMachine("adx_1", "rec", transcript=True).deliver(RESULT, 0))
+    [sent] = wires_of(
+        DuplexMachine("adx_1", "rec", extras=ResultExtras(transcript=True)).deliver(RESULT, 0)
+    )
     assert "interim_user_text" not in sent
 
 
@@ -191,7 +196,9 @@ def test_interim_words_come_with_the_final_ones() -> None:
 )
 def test_the_times_of_words_are_sent_on_request(memo: dict[str, object], sent: object) -> None:
     result = replace(RESULT, memo=memo)
-    [with_option] = wires_of(DuplexMachine("adx_1", "rec", word_times=True).deliver(result, 0))
+    [with_option] = wires_of(
+        DuplexMachine("adx_1", "rec", extras=ResultExtras(word_times=True)).deliver(result, 0)
+    )
     [without] = wires_of(DuplexMachine("adx_1", "rec").deliver(result, 0))
     assert with_option.get("words") == sent
     assert "words" not in without

@@ -1,6 +1,7 @@
 """A request of `mode=chat`: what its client receives, and how it ends."""
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from antiphon.edge.errors import BudgetExceeded, Close, explain
-from antiphon.edge.protocols.machine import Action, Actions, Finish, Forward, Phase, QueuePlace
+from antiphon.edge.protocols.machine import Action, Finish, Forward, Phase, QueuePlace
 from antiphon.edge.protocols.realtime_chat import (
     RealtimeChatMachine,
     decode_chat_event,
@@ -35,7 +36,7 @@ from support.chat_mode_samples import CHAT_MODE
 from support.edge_harness import base64_audio, no_uploaded_voices
 from support.protocol_driver import Step, wires_of
 from support.protocol_samples import GRANTED
-from support.realtime_schema import CLIENT_V2, SERVER_V2, is_valid
+from support.realtime_schema import CLIENT_V2, SERVER_V2, is_valid, valid_wires
 from support.tools import WEATHER, calls_weather, weather_result
 
 REQUEST = ChatIn(content=[], options=ChatOptions())
@@ -50,16 +51,13 @@ def _done(*, stopped: bool = False, audio: bytes = b"") -> ChatDoneOut:
 
 
 def _machine(*, granted: bool = True) -> RealtimeChatMachine:
-    machine = RealtimeChatMachine(REQUEST, "chat_7", 2)
+    machine = RealtimeChatMachine("chat_7", 2)
     if granted:
         assert machine.granted() == []
     return machine
 
 
-def _wires(actions: Actions) -> list[dict[str, Any]]:
-    wires = wires_of(actions)
-    assert all(is_valid(wire, SERVER_V2) for wire in wires), wires
-    return wires
+_wires = partial(valid_wires, direction=SERVER_V2)
 
 
 CLIENTS: dict[str, dict[str, Any]] = {
@@ -105,7 +103,7 @@ def test_places_in_the_queue_are_not_reported() -> None:
 
 def test_a_client_that_may_resume_receives_its_place_and_the_grant() -> None:
     """Both have a token."""
-    machine = RealtimeChatMachine(REQUEST, "chat_7", 2, resumable=True)
+    machine = RealtimeChatMachine("chat_7", 2, resumable=True)
     sent = [*machine.placed(QueuePlace("7", 2, 3, 4.5, first=True)), *machine.granted()]
     assert [wire["type"] for wire in _wires(sent)] == ["session.queued", "session.queue_done"]
 
@@ -113,7 +111,7 @@ def test_a_client_that_may_resume_receives_its_place_and_the_grant() -> None:
 def test_a_restored_request_ends_as_its_client_asked() -> None:
     machine = _machine()
     machine.receive(StopIn())
-    again = RealtimeChatMachine(None, "chat_7", 2, resumable=True)
+    again = RealtimeChatMachine("chat_7", 2, resumable=True)
     again.restore(None, [REQUEST, StopIn()], granted=True)
     [closed] = _wires(again.deliver(_done(stopped=True), 0))
     assert (closed["type"], closed["reason"], again.closing) == (

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from antiphon.broker.errors import BrokerUnavailable, QueueFull, StaleFence
 from antiphon.edge.errors import Close, Draining, NotJson, explain
-from antiphon.edge.protocols.machine import Action, Finish, QueuePlace
+from antiphon.edge.protocols.machine import Finish, QueuePlace
 from antiphon.edge.protocols.realtime import (
     Phase,
     RealtimeMachine,
@@ -33,7 +33,7 @@ from antiphon.shared_schemas.states import EndReason, WaitReason
 from antiphon.shared_schemas.unit_result import UnitResult
 from support.edge_harness import result
 from support.protocol_driver import advance, wires_of
-from support.realtime_schema import is_valid
+from support.realtime_schema import is_valid, valid_wires
 
 UPDATE = PrepareIn(system_prompt="Hi.", config=DuplexConfig())
 APPEND = ChunkIn(audio=b"abcd")
@@ -51,15 +51,9 @@ def _machine(stage: Phase, **options: bool) -> RealtimeMachine:
     return machine
 
 
-def _wires(actions: list[Action]) -> list[dict[str, object]]:
-    wires = wires_of(actions)
-    assert all(is_valid(wire) for wire in wires), wires
-    return wires
-
-
 def test_the_queue_and_the_start() -> None:
     machine = RealtimeMachine(SID, RECORDING)
-    assert _wires(machine.placed(QueuePlace("7", 2, 3, 4.5, first=True))) == [
+    assert valid_wires(machine.placed(QueuePlace("7", 2, 3, 4.5, first=True))) == [
         {
             "type": "session.queued",
             "position": 2,
@@ -68,20 +62,20 @@ def test_the_queue_and_the_start() -> None:
             "queue_length": 3,
         }
     ]
-    assert _wires(machine.placed(QueuePlace("7", 1, 3, 2.0, first=False))) == [
+    assert valid_wires(machine.placed(QueuePlace("7", 1, 3, 2.0, first=False))) == [
         {"type": "session.queue_update", "position": 1, "estimated_wait_s": 2.0, "queue_length": 3}
     ]
     without_worker = QueuePlace("7", 1, 3, None, first=False, reason=WaitReason.NO_WORKER)
-    assert _wires(machine.placed(without_worker)) == [
+    assert valid_wires(machine.placed(without_worker)) == [
         {"type": "session.queue_update", "position": 1, "queue_length": 3}
     ]
     assert wires_of(RealtimeMachine(SID, RECORDING, notices=True).placed(without_worker)) == [
         {"type": "session.queue_update", "position": 1, "queue_length": 3, "reason": "no_worker"}
     ]
-    assert _wires(machine.granted()) == [{"type": "session.queue_done"}]
+    assert valid_wires(machine.granted()) == [{"type": "session.queue_done"}]
     machine.receive(UPDATE)
     created = {"type": "session.created", "session_id": SID, "prompt_length": 7}
-    assert _wires(machine.deliver(PREPARED, 0)) == [created]
+    assert valid_wires(machine.deliver(PREPARED, 0)) == [created]
     asking = RealtimeMachine(SID, RECORDING, notices=True)
     asking.granted()
     asking.receive(UPDATE)
@@ -99,7 +93,7 @@ def _unit(*, listen: bool = False, text: str = "", audio: int = 0, **fields: Any
 def _deltas(machine: RealtimeMachine, unit: ResultOut) -> list[tuple[object, ...]]:
     """(text, samples, end of turn) of each delta; listening is ()."""
     found: list[tuple[object, ...]] = []
-    for wire in _wires(machine.deliver(unit, 0)):
+    for wire in valid_wires(machine.deliver(unit, 0)):
         if wire["type"] == "response.listen":
             assert wire["kv_cache_length"] == 100
             found.append(())
@@ -154,7 +148,7 @@ def test_text_at_the_end_of_a_turn_gets_ten_milliseconds_of_silence() -> None:
 )
 def test_final_entries(entry: OutEntry, reason: str, finish: Finish) -> None:
     actions = _machine(Phase.ACTIVE).deliver(entry, 0)
-    assert _wires(actions) == [{"type": "session.closed", "reason": reason}]
+    assert valid_wires(actions) == [{"type": "session.closed", "reason": reason}]
     assert actions[-1] == finish
 
 
@@ -162,16 +156,16 @@ def test_final_entries(entry: OutEntry, reason: str, finish: Finish) -> None:
 def test_a_session_ends_when_the_context_of_its_engine_is_full(tokens: int) -> None:
     machine, unit = _machine(Phase.ACTIVE), {"listen": True, "context_tokens": tokens}
     actions = machine.deliver(_unit(**unit, kv_cache_length=tokens - 1), 0)
-    assert [wire["type"] for wire in _wires(actions)] == ["response.listen"]
+    assert [wire["type"] for wire in valid_wires(actions)] == ["response.listen"]
     actions = machine.deliver(_unit(**unit, kv_cache_length=tokens), 0)
-    assert [wire["type"] for wire in _wires(actions)] == ["response.listen", "session.closed"]
+    assert [wire["type"] for wire in valid_wires(actions)] == ["response.listen", "session.closed"]
     assert actions[-1] == Finish(Close.NORMAL, EndReason.CONTEXT_FULL)
 
 
 @pytest.mark.parametrize("stage", [Phase.QUEUED, Phase.PREPARING, Phase.ACTIVE, Phase.STOPPING])
 def test_the_time_limit_applies_in_any_state(stage: Phase) -> None:
     actions = _machine(stage).overdue()
-    assert _wires(actions) == [{"type": "session.closed", "reason": "timeout"}]
+    assert valid_wires(actions) == [{"type": "session.closed", "reason": "timeout"}]
     assert actions[-1] == Finish(Close.NORMAL, EndReason.PAUSE_TIMEOUT)
 
 
@@ -179,7 +173,7 @@ def test_an_inference_error_does_not_close() -> None:
     machine = _machine(Phase.ACTIVE)
     actions = machine.deliver(ErrorOut(code="inference_error", message="bad unit"), 0)
     error = {"code": "inference_error", "message": "bad unit", "type": "server_error"}
-    assert _wires(actions) == [{"type": "error", "error": error}]
+    assert valid_wires(actions) == [{"type": "error", "error": error}]
     assert not isinstance(actions[-1], Finish)
     assert machine.receive(APPEND)
 
@@ -188,7 +182,7 @@ def test_a_fatal_error_is_followed_by_the_close() -> None:
     actions = _machine(Phase.ACTIVE).deliver(
         ErrorOut(code="inference_error", message="broken", fatal=True), 0
     )
-    assert [wire["type"] for wire in _wires(actions)] == ["error", "session.closed"]
+    assert [wire["type"] for wire in valid_wires(actions)] == ["error", "session.closed"]
     assert actions[-1] == Finish(Close.INTERNAL, EndReason.ERROR)
 
 
@@ -211,7 +205,7 @@ def test_every_end_is_reported_and_closes(
     reason: EndReason | None, expected: tuple[str, Close]
 ) -> None:
     *sent, finish = _machine(Phase.ACTIVE).ended(reason)
-    [wire] = _wires(sent)
+    [wire] = valid_wires(sent)
     error = wire.get("error")
     word = error["code"] if isinstance(error, dict) else wire["reason"]
     assert isinstance(finish, Finish)

@@ -3,6 +3,7 @@
 import io
 import json
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import soundfile
 from msgspec import structs
 
 from antiphon.edge.errors import BudgetExceeded, ChatRequested, Close, Draining, NotJson, explain
-from antiphon.edge.protocols.machine import Actions, Finish, Phase
+from antiphon.edge.protocols.machine import Finish, Phase
 from antiphon.edge.protocols.realtime import RealtimeDecoder, RealtimeMachine
 from antiphon.edge.protocols.realtime_v2 import PHASE_TEXT, Negotiation
 from antiphon.shared_schemas.config import DuplexConfig
@@ -31,7 +32,7 @@ from antiphon.shared_schemas.unit_result import TokenUsage
 from support.edge_harness import base64_audio, picture, result
 from support.protocol_driver import DrivenConnection, wires_of
 from support.protocol_samples import GRANTED, PREPARED, REALTIME_V2, SETTINGS
-from support.realtime_schema import CLIENT_V2, SERVER_V2, is_valid
+from support.realtime_schema import CLIENT_V2, SERVER_V2, is_valid, valid_wires
 
 SID, RECORDING = "rt_1714200000000", "rec"
 AUDIO = base64_audio(16_000)
@@ -46,10 +47,7 @@ INIT = _frame("session.init", payload={"system_prompt": "Be brief."})
 APPEND = _frame("input.append", input={"audio": AUDIO})
 
 
-def _wires(actions: Actions) -> list[dict[str, Any]]:
-    wires = wires_of(actions)
-    assert all(is_valid(wire, SERVER_V2) for wire in wires), wires
-    return wires
+_wires = partial(valid_wires, direction=SERVER_V2)
 
 
 async def _decode(frame: str, *, video: bool = True) -> Any:

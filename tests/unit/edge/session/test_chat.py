@@ -7,9 +7,8 @@ import pytest
 
 from antiphon.edge.errors import ChatFailed, Close
 from antiphon.edge.protocols.machine import QueuePlace
-from antiphon.edge.session.admission import PlaceFilter
 from antiphon.edge.session.chat import wait_for_grant
-from antiphon.edge.session_events import SessionSubscription, Signal
+from antiphon.edge.session_events import PlaceFilter, SessionSubscription, Signal
 from antiphon.shared_schemas.registry import Ticket
 from antiphon.shared_schemas.states import EndReason, WaitReason
 

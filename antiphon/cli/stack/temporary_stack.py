@@ -1,11 +1,16 @@
-"""SIGTERM for commands that have a temporary stack: they end as after Ctrl-C."""
+"""Commands with a temporary stack; after SIGTERM they end as after Ctrl-C."""
 
 import signal
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 
 import typer
+
+from antiphon.cli.stack.logs import LogFiles
+from antiphon.cli.stack.stack import Stack, StackPlan, open_stack
 
 TERMINATED = 128 + signal.SIGTERM
 """The exit status after SIGTERM."""
@@ -37,3 +42,15 @@ def interrupted_by_sigterm() -> Iterator[None]:
         raise
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def temporary_stack(plan_in: Callable[[Path], StackPlan]) -> Iterator[Stack]:
+    """As `open_stack`, in a folder that is removed when the block ends."""
+    with (
+        interrupted_by_sigterm(),
+        tempfile.TemporaryDirectory(prefix="antiphon-") as folder,
+        LogFiles(Path(folder) / "logs") as logs,
+        open_stack(plan_in(Path(folder)), logs.take) as stack,
+    ):
+        yield stack

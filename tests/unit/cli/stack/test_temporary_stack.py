@@ -11,7 +11,7 @@ PROGRAM = """
 import asyncio, os, signal, sys, tempfile, time
 import typer
 import uvloop
-from antiphon.cli.stack.termination import interrupted_by_sigterm
+from antiphon.cli.stack.temporary_stack import interrupted_by_sigterm
 
 how, sigint, ending = sys.argv[1:]
 if sigint == "ignored":
