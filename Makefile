@@ -26,7 +26,7 @@ IN_CONTAINERS = $(BIN)/pytest tests/containers -o timeout=900 -o faulthandler_ti
 # or disappears.
 define BESIDE_CONTAINERS
 mkdir -p build; $(IN_CONTAINERS) > build/containers.log 2>&1 & containers=$$!; \
-$(SIDE_BY_SIDE) --numprocesses=5 tests/unit tests/redis; status=$$?; \
+$(SIDE_BY_SIDE) tests/unit tests/redis; status=$$?; \
 wait $$containers || status=$$?; cat build/containers.log; exit $$status
 endef
 

@@ -98,7 +98,7 @@ def remote(
 
 @pytest.fixture(scope="module")
 def sees(scripted: ScriptedServer) -> Iterator[LocalProcessor]:
-    yield from _warmed_up(scripted, llm_sees=True, llm_timeout_s=60.0)
+    yield from _warmed_up(scripted, llm_sees=True)
 
 
 def _warmed_up(scripted: ScriptedServer, **options: Any) -> Iterator[LocalProcessor]:
@@ -110,8 +110,9 @@ def _warmed_up(scripted: ScriptedServer, **options: Any) -> Iterator[LocalProces
 
 
 def _loaded(url: str, **options: Any) -> Iterator[LocalProcessor]:
-    values = {"slots": 1, "voice": ESPEAK, "llm_url": url, "llm_model": MODEL, **options}
-    engine = LocalProcessor(LocalOptions(**values))
+    usual = {"slots": 1, "voice": ESPEAK, "llm_url": url, "llm_model": MODEL}
+    # A busy machine may need longer than the usual 8 s for a token.
+    engine = LocalProcessor(LocalOptions(**usual, llm_timeout_s=60.0, **options))
     engine.load(lambda _: None)
     yield engine
     engine.close()
