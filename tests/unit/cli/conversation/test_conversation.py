@@ -85,7 +85,7 @@ async def test_listening_continues_until_the_turn_has_ended() -> None:
 
 async def test_a_turn_that_ended_before_the_question_is_not_the_answer() -> None:
     early = {1: speaking("Hm?", current_time=1000, end_of_turn=True)}
-    result = await asked(lambda n: early.get(n, {}), Seen(), patience_s=0.5)
+    result = await asked(lambda n: early.get(n, {}), Seen(), patience_s=2.0)
     assert not result.answered
     assert result.said.text == "Hm?"
     assert not result.first_words_s
@@ -114,7 +114,7 @@ async def test_an_answer_that_began_during_the_question_may_be_followed_by_anoth
 
 
 async def test_silence_ends_at_the_time_limit() -> None:
-    result = await asked(lambda _: {}, Seen(), patience_s=0.5)
+    result = await asked(lambda _: {}, Seen(), patience_s=2.0)
     assert not result.answered
     assert not len(result.said.audio)
 
