@@ -215,7 +215,7 @@ def _add_middleware(app: FastAPI, settings: EdgeSettings) -> None:
             CORSMiddleware,
             allow_origins=settings.allowed_origins,
             allow_methods=["GET", "POST", "PUT", "DELETE"],
-            allow_headers=["*"],  # SDKs send many of their own, and more with each version
+            allow_headers=["*"],  # SDKs send many, and more with each version
             expose_headers=["Location", "Retry-After"],
         )
     app.add_middleware(RequestLimit)  # the outermost: it also counts what CORS answers

@@ -292,7 +292,7 @@ class ResumingLink(Link):
         return False
 
     def _report(self, connected: bool) -> None:
-        """The event loop reports an exception of the program's function, and the session goes on."""
+        """The event loop reports an exception of the program's function, and the session continues."""
         asyncio.get_running_loop().call_soon(self.on_change, connected)
 
     def _is_broken(self) -> bool:

@@ -363,7 +363,7 @@ class Session(ABC, Generic[Place, Item]):
         if self._unread_bytes > UNREAD_BYTES:
             raise SessionOver(
                 f"the program has not read the results: {UNREAD_BYTES >> 20} MiB wait; read them while you "
-                "send, in a task of their own, or with `converse`"
+                "send, in another task, or with `converse`"
             )
 
     def finish(self, error: ClientError) -> None:

@@ -365,7 +365,7 @@ class EdgeWebSocketProtocol(WebSocketsSansIOProtocol):
     def keepalive_timeout(self) -> None:
         """The connection is half-open: the client will never read what is queued."""
         if self._began or self.read_paused:
-            # The pong is behind the message that arrives, which has a limit of its own (`_check_deadline`), or
+            # The pong is behind the message that arrives, which has another limit (`_check_deadline`), or
             # behind one that the application has not taken.
             self.pong_timer = self.pending_ping_payload = None
             self.schedule_ping()

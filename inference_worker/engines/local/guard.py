@@ -241,7 +241,7 @@ class AnswerGuard:
         return self._begins_like_repeated() or (self._ends_empty and may_leak(self._sentence))
 
     def _end(self, word: str, plain: str, words: list[str]) -> str | None:
-        """What is still said if the answer ends before `word`, None if it goes on."""
+        """What is still said if the answer ends before `word`, None if it continues."""
         if self._repeats_itself(word, words):
             return "" if self._has_said or not self._ends_empty else self._no_content
         if self._ends_empty and leaks(self._sentence):

@@ -110,7 +110,7 @@ class RemoteLanguageModel(LanguageModel):
         """When the model is known to have been in the server's memory."""
         self._probing: RemoteGeneration | None = None
         self._loading: Exchange | None = None
-        """Of a request that continues after its user was told that there is no answer."""
+        """Of a request that continues after its user heard that there is no answer."""
 
     @classmethod
     def of(cls, options: LocalOptions) -> "RemoteLanguageModel":
