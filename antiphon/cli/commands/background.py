@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import psutil
 import typer
 
-from antiphon.broker.client import Broker
 from antiphon.cli.broker_access import call_broker, running_stack
 from antiphon.cli.common import AsJson, DataDir, Row, command, fail, print_table, rows_table
 from antiphon.cli.stack.logs import COLOURS, LOGS_FOLDER, UP_LOG, LogTail, render
@@ -53,7 +52,9 @@ def down(
 def status(as_json: AsJson = False, data_dir: DataDir = None) -> None:
     folder = _folder(data_dir)
     stack = running_stack(folder)
-    snapshot = call_broker(_snapshot, stack.redis_url) if stack.redis_url else None
+    snapshot = None
+    if stack.redis_url:
+        snapshot = call_broker(lambda broker: broker.queue.snapshot(), stack.redis_url)
     document = {
         "address": stack.http_url,
         "state": "ready" if stack.ready else "starting",
@@ -110,10 +111,6 @@ def logs(
 
 def _folder(data_dir: Path | None) -> Path:
     return data_dir or RecorderSettings().data_dir
-
-
-async def _snapshot(broker: Broker) -> QueueSnapshot:
-    return await broker.queue.snapshot()
 
 
 def _live_state(snapshot: QueueSnapshot) -> dict[str, Any]:

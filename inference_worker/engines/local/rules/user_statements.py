@@ -124,7 +124,7 @@ def quoted(text: str, situation: Situation) -> str | None:
     found = next(filter(None, (question.fullmatch(text) for question in _QUESTIONS)), None)
     if found is None:
         return None
-    asked, rest = found["asked"], _without_contractions(found["rest"])
+    asked, rest = found["asked"], _normalized(found["rest"])
     if "colo" in asked and situation.scene is not None:
         return None  # what the camera shows is better known
     wanted = _wanted(asked, rest)
@@ -168,7 +168,7 @@ _VERBS_OF_MANY = frozenset(map(_stem, _VERBS.split()))
 """Stems of verbs that another one may stand for: "My train is at six"."""
 
 
-def _without_contractions(text: str) -> str:
+def _normalized(text: str) -> str:
     text = re.sub(r"\b(he|she)'s\b", r"\1 is", text)
     return re.sub(r"\b(?:off|flying|travell?ing|heading) to\b", "going to", text)
 
@@ -183,7 +183,7 @@ def _statements(situation: Situation) -> Iterator[_Statement]:
     ]
     yield from map(_statement, reversed(sentences))
     for before, last in reversed(list(itertools.pairwise(sentences))):
-        if _THIRD_PERSON.search(_without_contractions(plain(last))):
+        if _THIRD_PERSON.search(_normalized(plain(last))):
             yield _statement(f"{before}{'' if before[-1] in '.!?;' else '.'} {last}")
 
 
@@ -192,11 +192,11 @@ def _is_statement(sentence: str) -> bool:
     asks = "?" in sentence or any(
         ASKS.match(form) or _REQUESTS.match(form) for form in peeled(text)
     )
-    return not asks and bool(_OF_THE_USER.search(_without_contractions(text)))
+    return not asks and bool(_OF_THE_USER.search(_normalized(text)))
 
 
 def _statement(written: str) -> _Statement:
-    text = _without_contractions(plain(written))
+    text = _normalized(plain(written))
     somebody = re.search(rf"\b(?:he|she|(?:my|our) (?:{_KIN}|{_PET}))\b", text)
     return _Statement(written, text, frozenset((*_stems(text), *(_PRONOUNS if somebody else ()))))
 
