@@ -36,9 +36,12 @@ def engine() -> Iterator[dict[str, str]]:
 
 
 SETTINGS = """
-# A busy machine may stop services and Sentinels for long: skip no audio, and end no session.
+# A busy machine may stop services and Sentinels for long, and loads a worker's models for a minute: skip no
+# audio, and end no session.
 ANTIPHON_BACKLOG_CHUNKS=10000
 ANTIPHON_BROKER_PATIENCE_S=120
+ANTIPHON_RECOVERY_TIMEOUT_S=300
+ANTIPHON_RESUME_GRACE_S=120
 """
 
 
