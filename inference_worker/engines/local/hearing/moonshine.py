@@ -62,58 +62,57 @@ class Moonshine:
                 f"the speech model in {encoder.parent} does not load: {error}"
             ) from error
         names = [value.name for value in self._decoder.get_inputs()]
-        self._caches = [name for name in names if name.startswith("past_key_values")]
+        caches = [name for name in names if name.startswith("past_key_values")]
+        self._word_caches = [name for name in caches if ".decoder." in name]
+        self._sound_caches = [name for name in caches if ".encoder." in name]
 
     def transcribe(self, speech: Samples, width: int = WIDTH) -> Transcript:
         """The most probable text of `speech` (16 kHz) among `width` that are followed at a time."""
         mask = np.ones((1, len(speech)), dtype=np.int64)
         inputs = {"input_values": speech[np.newaxis].astype(np.float32), "attention_mask": mask}
         (states,) = self._encoder.run(None, inputs)
+        sound = {"encoder_hidden_states": states, "encoder_attention_mask": mask}
+        sound |= dict.fromkeys(self._sound_caches, _NOTHING)
+        words = dict.fromkeys(self._word_caches, _NOTHING)
         beams, ended = [_Beam((_BEGIN,), 0.0)], list[_Beam]()
-        caches = dict.fromkeys(self._caches, _NOTHING)
         for place in range(int(len(speech) / INPUT_RATE * _TOKENS_PER_SECOND) + 1):
-            encoded = {
-                "encoder_hidden_states": np.repeat(states, len(beams), axis=0),
-                "encoder_attention_mask": np.repeat(mask, len(beams), axis=0),
-            }
-            scores = self._next_tokens(beams, encoded, caches, first=place == 0)
+            scores, computed = self._next_tokens(beams, sound | words, first=place == 0)
+            words = {name: computed.pop(name) for name in words}
+            sound |= computed
             found = _best(beams, scores, width - len(ended))
             ended += [beam for _, beam in found if beam.tokens[-1] == _END]
             going = [(source, beam) for source, beam in found if beam.tokens[-1] != _END]
-            beams = [beam for _, beam in going]
             if not going:
                 break
             sources = [source for source, _ in going]
-            caches = {name: value[sources] for name, value in caches.items()}
+            words = {name: value[sources] for name, value in words.items()}
+            if len(going) != len(beams):  # what belongs to the sound is the same for all of them
+                first_of_each = [0] * len(going)
+                sound = {name: value[first_of_each] for name, value in sound.items()}
+            beams = [beam for _, beam in going]
         best = max(ended or beams, key=lambda beam: beam.log_probability)
         return Transcript(self._text(best.tokens), best.log_probability, len(best.tokens) - 1)
 
     def _next_tokens(
-        self,
-        beams: Sequence[_Beam],
-        encoded: dict[str, Any],
-        caches: dict[str, Any],
-        *,
-        first: bool,
-    ) -> NDArray[np.float64]:
-        """The log probability of each token after each of `beams`. Updates `caches`."""
-        logits, *present = self._decoder.run(
-            None,
+        self, beams: Sequence[_Beam], known: dict[str, Any], *, first: bool
+    ) -> tuple[NDArray[np.float32], dict[str, Any]]:
+        """The log probability of each token after each of `beams`, and the caches that the step computes.
+
+        The first step computes those of the sound too.
+        """
+        caches = [*self._word_caches, *(self._sound_caches if first else ())]
+        logits, *computed = self._decoder.run(
+            ["logits", *(name.replace("past_key_values", "present") for name in caches)],
             {
                 "input_ids": np.array([beam.tokens[-1:] for beam in beams], dtype=np.int64),
                 "use_cache_branch": np.array([not first]),
-                **encoded,
-                **caches,
+                **known,
             },
         )
-        # The first step has computed what belongs to the sound and never changes.
-        names = self._caches if first else [name for name in self._caches if ".decoder." in name]
-        grown = dict(zip(self._caches, present, strict=True))
-        caches |= {name: grown[name] for name in names}
-        scores = logits[:, -1].astype(np.float64)
+        scores: NDArray[np.float32] = logits[:, -1]
         scores -= scores.max(axis=1, keepdims=True)
         scores -= np.log(np.exp(scores).sum(axis=1, keepdims=True))
-        return np.asarray(scores)
+        return scores, dict(zip(caches, computed, strict=True))
 
     def _text(self, tokens: Sequence[int]) -> str:
         written = bytearray()
@@ -127,10 +126,10 @@ class Moonshine:
 
 
 def _best(
-    beams: Sequence[_Beam], scores: NDArray[np.float64], count: int
+    beams: Sequence[_Beam], scores: NDArray[np.float32], count: int
 ) -> list[tuple[int, _Beam]]:
     """The `count` most probable ways to continue one of `beams`, with its place among them."""
-    totals = (scores + np.array([[beam.log_probability] for beam in beams])).ravel()
+    totals = (scores + np.array([[beam.log_probability] for beam in beams], np.float32)).ravel()
     found = []
     for at in np.argpartition(-totals, count - 1)[:count]:
         source, token = divmod(int(at), scores.shape[1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from antiphon.inference_worker.engines.local.rules.quantities.numbers import with_digits
 
@@ -68,14 +69,25 @@ def _with_factorials(text: str) -> str:
     return re.sub(pattern, " factorial", text)
 
 
+_REMEMBERED_CHARS = 500
+"""Of a text whose plain form is kept. The rules ask for those of the newest rows a hundred times per answer."""
+
+
 def plain(text: str) -> str:
     """`text` in lower case, without contractions and punctuation, with numbers in digits."""
+    return _remembered(text) if len(text) <= _REMEMBERED_CHARS else _plain(text)
+
+
+def _plain(text: str) -> str:
     text = text.translate(_TYPOGRAPHY).lower().replace('"', " ")
     for pattern, written in _CONTRACTIONS:
         text = pattern.sub(written, text)
     text = _with_factorials(with_digits(text))
     text = re.sub(r"(?<![\d])\.|\.(?!\d)|[,;:!?…]", " ", text)
     return " ".join(text.split())
+
+
+_remembered = lru_cache(maxsize=1024)(_plain)
 
 
 LONGEST_CHARS = 200
