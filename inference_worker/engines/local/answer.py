@@ -3,7 +3,7 @@
 import math
 import re
 import threading
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -76,7 +76,6 @@ class LocalAnswer:
         self._longest_ms = longest_s * 1000
         self._speaker = speaker
         self._guard = guard
-        self._costs = StageCosts()
         self._ended = threading.Event()
 
     def end(self) -> None:
@@ -142,26 +141,41 @@ class LocalAnswer:
             yield Delta(text=text, n_tokens=tokens)
 
     def _spoken(self, speaker: Speaker) -> Iterator[Delta]:
-        splitter, raw, tokens = ClauseSplitter(self._language), "", 0
-        for text, more in self._pieces():
-            tokens += more
-            for character in text:
-                if clauses := splitter.feed(character):
-                    yield self._voiced(speaker, raw, clauses, tokens)
-                    raw, tokens = "", 0
-                    if self._is_long(clauses[-1]):
-                        return
-                raw += character
-        if raw and not self._ended.is_set():
-            yield self._voiced(speaker, raw, splitter.flush(), tokens)
+        ended = self._ended.is_set
+        for delta, is_whole in spoken_clauses(self._pieces(), speaker, self._language, ended):
+            yield delta
+            limit = self._longest_ms if is_whole else _LONG_SENTENCE * self._longest_ms
+            if self.sound_ms >= limit:
+                return
 
-    def _is_long(self, last: Clause) -> bool:
-        limit = self._longest_ms if last.ends_sentence else _LONG_SENTENCE * self._longest_ms
-        return self.sound_ms >= limit
 
-    def _voiced(self, speaker: Speaker, raw: str, clauses: list[Clause], tokens: int) -> Delta:
-        audio = [SILENCE, *(speaker.speak(clause, self._costs).audio for clause in clauses)]
+def spoken_clauses(
+    pieces: Iterable[tuple[str, int]],
+    speaker: Speaker,
+    language: str,
+    ended: Callable[[], bool],
+) -> Iterator[tuple[Delta, bool]]:
+    """A text clause by clause with its audio until `ended`, and whether a sentence ends with the clause.
+
+    `pieces`: text, and the tokens that it took.
+    """
+    splitter, costs, raw, tokens = ClauseSplitter(language), StageCosts(), "", 0
+
+    def voiced(clauses: Sequence[Clause]) -> Delta:
+        audio = [SILENCE, *(speaker.speak(clause, costs).audio for clause in clauses)]
         return Delta(text=raw, audio=np.concatenate(audio), n_tokens=tokens)
+
+    for text, more in pieces:
+        tokens += more
+        for character in text:
+            if ended():
+                return
+            if clauses := splitter.feed(character):
+                yield voiced(clauses), clauses[-1].ends_sentence
+                raw, tokens = "", 0
+            raw += character
+    if raw and not ended():
+        yield voiced(splitter.flush()), True
 
 
 class LocalAnsweringView(AnsweringView):

@@ -3,18 +3,19 @@
 import functools
 from collections.abc import Callable, Iterator, Sequence
 
-import numpy as np
-
-from antiphon.inference_worker.engines.common.costs import StageCosts
+from antiphon.inference_worker.engines.common.pictures import picture_part
 from antiphon.inference_worker.engines.common.video import (
     InvalidVideo,
     VideoBudget,
     VideoTrack,
     read_track,
 )
-from antiphon.inference_worker.engines.local.answer import FixedText, LocalAnsweringView
+from antiphon.inference_worker.engines.local.answer import (
+    FixedText,
+    LocalAnsweringView,
+    spoken_clauses,
+)
 from antiphon.inference_worker.engines.local.chinese.script import said_in
-from antiphon.inference_worker.engines.local.clauses import ClauseSplitter
 from antiphon.inference_worker.engines.local.dialogue import STYLE_HINT, LlmMessage
 from antiphon.inference_worker.engines.local.hearing.transcript import Transcript
 from antiphon.inference_worker.engines.local.hearing.transcription import (
@@ -26,14 +27,11 @@ from antiphon.inference_worker.engines.local.models import LocalSlot
 from antiphon.inference_worker.engines.local.pictures import (
     MOST_PICTURES,
     Pictures,
-    picture_part,
     text_part,
 )
 from antiphon.inference_worker.engines.local.rules.sight import may_be_meant
 from antiphon.inference_worker.engines.local.rules.situation import NO_PICTURE
 from antiphon.inference_worker.engines.local.self_knowledge import SelfKnowledge
-from antiphon.inference_worker.engines.local.speech import Clause
-from antiphon.inference_worker.engines.local.voices.speaker import Speaker
 from antiphon.inference_worker.engines.processor import ChatView
 from antiphon.inference_worker.engines.types import (
     Delta,
@@ -172,17 +170,10 @@ class LocalChatView(LocalAnsweringView, ChatView):
         return transcribed_segments(self._slot.models.recogniser, speech, self._stopped.is_set)
 
     def read_aloud(self, text: str, tts: TtsConfig, said: str) -> Iterator[Delta]:
-        splitter, raw = ClauseSplitter(self._slot.options.language), ""
-        speaker = self._slot.models.voices.speaker(tts.voice)
-        costs = StageCosts()
-        for character in text[len(said) :]:
-            clauses = splitter.feed(character)
-            if clauses and not self._stopped.is_set():
-                yield _voiced(raw, clauses, speaker, costs)
-                raw = ""
-            raw += character
-        if raw and not self._stopped.is_set():
-            yield _voiced(raw, splitter.flush(), speaker, costs)
+        speaker, language = self._slot.models.voices.speaker(tts.voice), self._slot.options.language
+        rest = [(text[len(said) :], 0)]
+        for delta, _ in spoken_clauses(rest, speaker, language, self._stopped.is_set):
+            yield delta
 
     def _stream(self, said: str = "") -> Iterator[Delta]:
         if self._stopped.is_set():
@@ -230,11 +221,6 @@ def joined_answers(history: Sequence[LlmMessage]) -> list[LlmMessage]:
 def _is_text_answer(message: LlmMessage) -> bool:
     is_text = isinstance(message["content"], str)
     return message["role"] == "assistant" and is_text and "tool_calls" not in message
-
-
-def _voiced(raw: str, clauses: list[Clause], speaker: Speaker, costs: StageCosts) -> Delta:
-    audio = [SILENCE, *(speaker.speak(clause, costs).audio for clause in clauses)]
-    return Delta(text=raw, audio=np.concatenate(audio))
 
 
 class HistoryReader:
