@@ -18,7 +18,7 @@ from antiphon.inference_worker.engines.local.rules.manner import (
     is_quieter,
     is_slower,
 )
-from antiphon.inference_worker.engines.local.rules.sight import SIGHT_ROWS
+from antiphon.inference_worker.engines.local.rules.sight import SIGHT_ROWS, anybody_there
 from antiphon.inference_worker.engines.local.rules.situation import (
     CANNOT_SEE,
     NAME,
@@ -176,6 +176,7 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
     *COURTESY_ROWS,
     (rf"{NAMED}(?: called)? (?P<name>[\w'-]+)(?: (?!and\b|is\b|from\b)[\w'-]+)?(?: from [\w' -]+)?"
      r"(?: and (?:i|my|you) .*)?", _meet),
+    (r"is (?:any|some)(?:one|body) (?:in |at )?(?:there|home|here)(?: with me| now)?", anybody_there),
     (r"is (?:this|it)(?: thing)? (?:on|working)"
      r"|(?:(?:are you|is any(?:one|body)) (?:in |at )?(?:there|home)|(?:are|were) you (?:listening"
      r"|hearing)(?: to)?(?: me)?|(?:(?:can|do"

@@ -21,6 +21,7 @@ from antiphon.inference_worker.engines.local.rules.quantities.arithmetic import 
 from antiphon.inference_worker.engines.local.rules.quantities.clock import answer_clock
 from antiphon.inference_worker.engines.local.rules.quantities.dates import answer_date
 from antiphon.inference_worker.engines.local.rules.quantities.units import answer_conversion
+from antiphon.inference_worker.engines.local.rules.sight import SIGHT_FALLBACKS
 from antiphon.inference_worker.engines.local.rules.situation import Answer, Situation, fixed
 from antiphon.inference_worker.engines.local.rules.text import peeled, plain
 
@@ -345,6 +346,7 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
     (r"(?:(?:and|so|but|what about|how about) )*(?P<other>(?:an? |the )?[a-z]+(?: [a-z]+)?)"
      r" (?:is|are) (?:that|it|they|those) (?P<rest>[a-z ]+)", _of_another),
     (r".+", _checks),
+    *SIGHT_FALLBACKS,
 )  # fmt: skip
 
 FALLBACKS = tuple((re.compile(pattern), answer) for pattern, answer in _ROWS)

@@ -6,7 +6,12 @@ from collections.abc import Sequence
 from antiphon.inference_worker.engines.local.reference.words import plural
 from antiphon.inference_worker.engines.local.rules.follow_up import is_passing
 from antiphon.inference_worker.engines.local.rules.situation import NAME, Answer, Situation
-from antiphon.inference_worker.engines.local.rules.text import COMMON_WORDS, LONGEST_CHARS, plain
+from antiphon.inference_worker.engines.local.rules.text import (
+    COMMON_WORDS,
+    LONGEST_CHARS,
+    peeled,
+    plain,
+)
 from antiphon.inference_worker.engines.local.sight.colours import COLOURS
 from antiphon.inference_worker.engines.local.sight.scene import (
     PEOPLE_WORDS,
@@ -86,6 +91,71 @@ def _this(found: re.Match[str], situation: Situation) -> str | None:
 def _blind(situation: Situation, *, unclear: bool) -> str | None:
     """Why nothing is seen. `unclear`: "this" may be what was said before."""
     return None if unclear and situation.said else situation.blind
+
+
+def _heard_see(_: re.Match[str], situation: Situation) -> str | None:
+    """The recogniser hears half of the voices say "What do you say?" for "What do you see?"."""
+    return None if situation.scene is None else situation.scene.sentence("I see")
+
+
+def _again(_: re.Match[str], situation: Situation) -> str | None:
+    """ "And now?": the last question about what is shown, or what is seen if there was no question."""
+    scene = situation.scene
+    if scene is None:
+        return None
+    earlier = (
+        text for text in reversed(situation.said) if not (is_passing(text) or _is_again(text))
+    )
+    asked = next(earlier, None)
+    return scene.sentence("I see") if asked is None else _about_scene(asked, situation)
+
+
+def _is_again(text: str) -> bool:
+    return any(map(_AGAIN.fullmatch, peeled(plain(text))))
+
+
+def _about_scene(asked: str, situation: Situation) -> str | None:
+    for form in peeled(plain(asked)):
+        for pattern, row in SIGHT_ROWS:
+            found = re.fullmatch(pattern, form)
+            if found and (said := row(found, situation)):
+                return said
+    return None
+
+
+def _camera(_: re.Match[str], situation: Situation) -> str:
+    scene = situation.scene
+    return situation.blind if scene is None else f"Yes. {scene.sentence('I see')}"
+
+
+def anybody_there(_: re.Match[str], situation: Situation) -> str | None:
+    """Without a picture, the question is whether the assistant is there."""
+    scene = situation.scene
+    if scene is None:
+        return None
+    if people := tuple(
+        Thing(thing.name) for thing in scene.things if _kind(thing.name) == "person"
+    ):
+        return Scene(people).sentence("Yes, I see")
+    return f"I hear you, but I see nobody. {scene.sentence('I see')}"
+
+
+def _cannot_tell(found: re.Match[str], situation: Situation) -> str | None:
+    """Where a thing is, and in which state: the networks only name it."""
+    scene, kind = situation.scene, _kind(found["thing"])
+    if scene is None or kind is None:
+        return None
+    if any(scene.count(name) for name in _names(kind)):
+        return f"I see {with_article(kind)}, but I cannot tell more than that."
+    is_sought = found[0].startswith("where is")
+    return f"I see no {kind}. {scene.sentence('I see')}" if is_sought else None
+
+
+def _before(_: re.Match[str], situation: Situation) -> str:
+    scene = situation.scene
+    if scene is None:
+        return situation.blind
+    return situation.news or f"I only know what I see now. {scene.sentence('I see')}"
 
 
 def _see_me(_: re.Match[str], situation: Situation) -> str:
@@ -252,6 +322,9 @@ def _kind(asked: str) -> str | None:
     return by_lower.get(word)
 
 
+_AGAIN = re.compile(
+    r"(?:(?:and|so|but|what about|how about) )*(?:now|here|this|that|this 1|that 1|this time)(?: now)?"
+)
 _NAME = r"(?P<thing>[a-z][a-z-]*(?: [a-z][a-z-]*){0,2}?)"
 _COLOUR_NAME = rf"(?P<colour>{'|'.join(COLOURS)}|gray)"
 
@@ -277,6 +350,18 @@ SIGHT_ROWS: tuple[tuple[str, Answer], ...] = (
         r"what (?:do i have|is) in my hands?|look at (?:this|me|that|it)|what is there to see",
         r"what is (?:in front of (?:you|me|the camera)|on the table)",
         rf"what (?:objects|things|animals) (?:do|can) you see{_HERE}|name (?:the|all) objects(?: you see)?",
+    ),
+    *_rows(_heard_see, rf"what (?:do|can) you (?:say|sing){_HERE}"),
+    *_rows(_again, _AGAIN.pattern),
+    *_rows(
+        _camera,
+        r"is (?:the|my|your) camera (?:on|working|running|active)(?: now)?|does (?:the|my|your) camera work"
+        r"|(?:can|do) you see(?: now| anything now)?",
+    ),
+    *_rows(
+        _before,
+        rf"what (?:did you see|was (?:there|in the {_PICTURE}|on the table))"
+        r" (?:before|earlier|a moment ago)(?: that)?",
     ),
     *_rows(
         _this,
@@ -344,6 +429,15 @@ SIGHT_ROWS: tuple[tuple[str, Answer], ...] = (
         r"what (?:has |is |just )*(?:changed|different)(?: now| here)?|did (?:any|some)thing change",
     ),
 )
+
+_SHOWN = rf"(?:the|my|this|that) {_NAME}"
+SIGHT_FALLBACKS = _rows(
+    _cannot_tell,
+    rf"(?:where|how [a-z]+) (?:is|are) {_SHOWN}{_HERE}",
+    rf"(?:is|are|was|were|does|do|did|can|has|have) {_SHOWN} [a-z -]+",
+    rf"(?:what|why|when|how|which|who)(?: [a-z]+)? (?:is|are|does|do|did|can) {_SHOWN}(?: [a-z -]+)?",
+)
+"""Questions about a thing that is shown, which a small model would answer with an invention."""
 
 _POINTS = re.compile(
     r"\b(?:it|its|he|she|they|him|her|them|different|changed?)\b"

@@ -1,5 +1,6 @@
 """What one video call shows: looks at its frames, within limits."""
 
+import re
 import threading
 import time
 from concurrent.futures import Future, wait
@@ -33,7 +34,11 @@ _CELLS = 40
 _MOST_CHANGE, _MOST_BRIGHTER = 14, 30
 """Levels (of 256) by which a cell may change against the whole picture, and the whole picture."""
 
-_log = structlog.get_logger()
+_ASKS_NEWS = re.compile(
+    r"\b(?:chang|differ|new\b|news|appear|disappear|gone|went|came|happen|move|now\b)"
+)
+
+log = structlog.get_logger()
 
 Thumbnail = NDArray[np.int16]
 
@@ -111,7 +116,9 @@ class Watch:
         asked = messages[places[-1]]
         if self._selective and not scene.concerns(asked["content"]):
             return messages
-        description = " ".join(filter(None, [scene.sentence("The camera shows"), self.news]))
+        tells_news = not self._selective or _ASKS_NEWS.search(asked["content"].lower())
+        news = self.news if tells_news else ""
+        description = " ".join(filter(None, [scene.sentence("The camera shows"), news]))
         changed = {**asked, "content": f"({description}) {asked['content']}"}
         return [*messages[: places[-1]], changed, *messages[places[-1] + 1 :]]
 
@@ -124,9 +131,9 @@ class Watch:
             if frame is not None:
                 self._see(frame)
         except InputRefused as error:
-            _log.debug("frame_unreadable", error=str(error))
+            log.debug("frame_unreadable", error=str(error))
         except Exception as error:  # noqa: BLE001  # without a scene, the call continues
-            _log.error("frame_not_seen", error=f"{type(error).__name__}: {error}")
+            log.error("frame_not_seen", error=f"{type(error).__name__}: {error}")  # noqa: TRY400
         cost = time.thread_time() - spent
         with self._lock:
             self._seen = frame

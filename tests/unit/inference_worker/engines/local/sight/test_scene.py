@@ -81,7 +81,14 @@ def test_changes_are_told(before: Scene, now: Scene, news: str) -> None:
         ("What has changed?", "I noticed no change.", CAMERA_OFF),
         ("What does the sign say?", "I see no text that I can read.", CAMERA_OFF),
         ("What am I wearing?", "cannot tell what people wear", CAMERA_OFF),
+        ("Where is the umbrella?", "I see an umbrella, but I cannot tell more than that.", None),
+        ("Is the cup full?", "I see a cup, but I cannot tell more than that.", None),
+        ("What is the man thinking?", "I see a person, but I cannot tell more than that.", None),
+        ("Where is the dog?", "I see no dog. I see a person, two cups and a red umbrella.", None),
+        ("Is the camera on?", "Yes. I see a person, two cups and a red umbrella.", CAMERA_OFF),
+        ("What did you see before?", "I only know what I see now.", CAMERA_OFF),
         # Questions of other kinds are the model's.
+        ("Why is the dog so loud?", None, None),
         ("What colour is the sky?", None, None),
         ("How many people live in Berlin?", None, None),
         ("Is there life on Mars?", None, None),
@@ -99,6 +106,37 @@ def test_questions_about_a_scene(
     assert blind == (camera_off and CANNOT_SEE)
     by_itself = Situation(NOW.now, NOW.version, blind="")
     assert answer(question, by_itself) is None  # a model that sees answers
+
+
+@pytest.mark.parametrize(
+    "again", ["And now?", "And now,", "Now.", "What about this one?", "And this?"]
+)
+def test_and_now_asks_the_same_about_what_is_seen_now(again: str) -> None:
+    cat = replace(NOW, scene=Scene((Thing("cat", "brown"),)), blind=CAMERA_OFF)
+    assert answer(again, cat) == "I see a brown cat."
+    counted = replace(
+        cat,
+        said=("How many people are there?", "Thanks.", "And now?"),
+        previous="I see one person.",
+    )
+    assert answer(again, counted) == "I see no people."
+    elsewhere = replace(cat, said=("Tell me about penguins.",), previous="They swim well.")
+    assert answer(again, elsewhere) != "I see a brown cat."
+    assert answer(again, replace(counted, scene=None)) != "I see no people."
+
+
+def test_with_a_picture_somebody_is_seen_or_heard() -> None:
+    asked, nobody = "Is anyone there?", Scene((Thing("cup"),))
+    assert answer(asked, replace(NOW, scene=DESK)) == "Yes, I see a person."
+    assert answer(asked, replace(NOW, scene=nobody)) == "I hear you, but I see nobody. I see a cup."
+    assert answer(asked, NOW) == "Yes, I hear you."
+
+
+def test_what_do_you_see_is_understood_as_it_is_heard() -> None:
+    """Half of the voices are heard with "say"."""
+    for heard in ("What do you say?", "What can you say?", "What do you sing?"):
+        assert answer(heard, replace(NOW, scene=DESK)) == DESK.sentence("I see")
+    assert answer("What do you say?", NOW) != CANNOT_SEE
 
 
 def test_this_may_be_what_was_said_before() -> None:

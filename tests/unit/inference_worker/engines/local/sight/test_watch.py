@@ -156,6 +156,13 @@ def test_a_small_model_is_told_what_a_question_may_be_about(
     about, other = ({"role": "user", "content": text} for text in ("Is it hot?", "Who was Bach?"))
     assert call.add_to([about])[0]["content"] == "(The camera shows a cup.) Is it hot?"
     assert call.add_to([other]) == [other]
+    sight.scene = Scene((Thing("book"),))
+    clock.now += 1
+    show(call, OTHER)
+    assert call.add_to([about])[0]["content"] == "(The camera shows a book.) Is it hot?"
+    news = {"role": "user", "content": "Has it changed?"}
+    changed = "(The camera shows a book. A book appeared, and a cup disappeared.) Has it changed?"
+    assert call.add_to([news])[0]["content"] == changed
 
 
 def test_a_busy_sight_keeps_the_last_scene(sight: CountingSight, clock: Clock) -> None:
