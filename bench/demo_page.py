@@ -34,7 +34,7 @@ from starlette.websockets import WebSocketDisconnect
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
-from antiphon.broker.redis_server.embedded import free_port
+from antiphon.broker.service.listening import free_port
 
 PROXY = {"via": "1.1 demo_page"}
 PAGES = {

@@ -23,7 +23,7 @@ from websockets.asyncio.client import connect
 from websockets.typing import Subprotocol
 
 from antiphon.broker.client import Broker, open_broker
-from antiphon.broker.redis_server.embedded import free_port
+from antiphon.broker.service.listening import free_port
 from antiphon.broker.settings import BrokerSettings
 from antiphon.cli.commands.bench import client_options
 from antiphon.cli.common import BUNDLED_QUESTION

@@ -36,7 +36,7 @@ from typing import Any
 import psutil
 import uvloop
 
-from antiphon.broker.redis_server.embedded import free_port
+from antiphon.broker.service.listening import free_port
 from antiphon.broker.service.logs import configure_logging
 from antiphon.cli.load.plan import LoadPlan
 from antiphon.cli.load.report import report_of

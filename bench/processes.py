@@ -13,7 +13,8 @@ from redis.backoff import ConstantBackoff
 from redis.retry import Retry
 
 import redis
-from antiphon.broker.redis_server.embedded import find_redis_server, free_port
+from antiphon.broker.redis_server.embedded import find_redis_server
+from antiphon.broker.service.listening import free_port
 from antiphon.cli.stack.stack import serves_http
 
 ROOT = Path(__file__).parents[1]

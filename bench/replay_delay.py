@@ -17,7 +17,7 @@ from statistics import median
 
 import numpy as np
 
-from antiphon.broker.redis_server.embedded import free_port
+from antiphon.broker.service.listening import free_port
 from antiphon.client.duplex import connect_duplex
 from antiphon.client.recordings import Recordings
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import psutil
 
-from antiphon.broker.redis_server.embedded import free_port
+from antiphon.broker.service.listening import free_port
 from antiphon.cli.common import BUNDLED_QUESTION
 from antiphon.client.sound import load_wav
 from processes import private_redis, process, spent, wait_for

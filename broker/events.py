@@ -26,6 +26,7 @@ _COUNT = 100
 _HISTORY_PAGE = 1000
 _MAX_PENDING = 100_000
 _RELEASED_IDLE_MS = 86_400_000
+_RETRY_S = 0.5
 _LOG_LIMIT = LogLimit()
 
 T = TypeVar("T")
@@ -48,6 +49,16 @@ class EventWatch:
         (entries,) = reply.values()
         self._after = entries[-1][0].decode()
         return _parse(entries)
+
+    async def follow(self) -> AsyncIterator[list[SessionEvent]]:
+        """Endless batches of transitions; an outage yields an empty batch and is retried."""
+        while True:
+            try:
+                yield await self.read()
+            except BrokerUnavailable as error:
+                log.warning("event_watch_interrupted", error=str(error))
+                await asyncio.sleep(_RETRY_S)
+                yield []
 
     async def close(self) -> None:
         await self._redis.aclose()
@@ -189,7 +200,7 @@ class EventLog:
         """
         watch = await retry_until_available(partial(self.watch, after), "watch events")
         try:
-            async for events in follow(watch):
+            async for events in watch.follow():
                 yield events
         finally:
             await watch.close()
@@ -231,14 +242,3 @@ class EventLog:
     async def _latest_id(self) -> str:
         newest = await self._redis.call("XREVRANGE", self._keys.events, "+", "-", "COUNT", 1)
         return newest[0][0].decode() if newest else "0-0"
-
-
-async def follow(watch: EventWatch, retry_s: float = 0.5) -> AsyncIterator[list[SessionEvent]]:
-    """Endless batches of transitions; an outage yields an empty batch and is retried."""
-    while True:
-        try:
-            yield await watch.read()
-        except BrokerUnavailable as error:
-            log.warning("event_watch_interrupted", error=str(error))
-            await asyncio.sleep(retry_s)
-            yield []

@@ -25,6 +25,9 @@ _FORMS = {
     "redis+cluster": f"redis+cluster://{_CLUSTER}",
     "rediss+cluster": f"rediss+cluster://{_CLUSTER}{_TLS}",
 }
+OPEN_LOGIN = "default:no-password"
+"""A login in the URL of a Redis without a password, which takes any. It is no secret."""
+
 _LOGIN = "with user:password@ after // if needed"
 _TLS_OPTIONS = (
     "ssl_ca_certs",

@@ -1,9 +1,9 @@
-"""Repeats a call while Redis does not answer."""
+"""Repeats a call while Redis does not answer, or each second."""
 
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import structlog
 
@@ -13,6 +13,7 @@ log = structlog.get_logger()
 
 T = TypeVar("T")
 
+_INTERVAL_S = 1.0
 _RETRY_DELAY_S = (0.05, 1.0)
 """The first and the longest pause between two attempts of a call that is retried."""
 
@@ -37,3 +38,13 @@ async def retry_until_available(
             log.warning("redis_away", waiting_to=what, error=str(error), retry_s=round(delay, 2))
         await asyncio.sleep(min(left, delay * random.uniform(0.5, 1.0)))  # noqa: S311 - jitter
         delay = min(delay * 2, _RETRY_DELAY_S[1])
+
+
+async def each_second(step: Callable[[], Awaitable[None]], what: str) -> NoReturn:
+    """Run a step of up to a second at an even pace, forever. It is retried while Redis does not answer."""
+    loop = asyncio.get_running_loop()
+    due = loop.time()
+    while True:
+        await retry_until_available(step, what)
+        due = max(due + _INTERVAL_S, loop.time())
+        await asyncio.sleep(due - loop.time())

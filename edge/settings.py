@@ -212,8 +212,6 @@ class EdgeSettings(AccessSettings, RecordingsSettings):
     """WebSocket keep-alive"""
     ping_timeout_s: Annotated[float, CONSTANT] = 15.0
     """a client that sends no pong for this long is disconnected"""
-    recordings_dir: Annotated[Path | None, CONSTANT] = None
-    """folder of the recordings, if not sessions/ in data_dir"""
     request_head_s: Annotated[float, CONSTANT] = 10.0
     """time a connection has to send the head of its request"""
     send_stall_s: Annotated[float, CONSTANT] = 10.0
@@ -239,10 +237,6 @@ class EdgeSettings(AccessSettings, RecordingsSettings):
         """First and last; None: any."""
         first, _, last = self.webrtc_ports.partition("-")
         return (int(first), int(last)) if last else None
-
-    @property
-    def recordings_root(self) -> Path:
-        return self.recordings_dir or self.sessions_dir
 
 
 def connection_offer(settings: EdgeSettings) -> dict[str, Any]:

@@ -8,12 +8,11 @@ import structlog
 
 from antiphon.broker.client import Broker
 from antiphon.broker.errors import BrokerUnavailable
+from antiphon.broker.retry import each_second
 from antiphon.broker.worker_connections import WorkerConnection
 from antiphon.edge.session_events import SessionEvents
 
 log = structlog.get_logger()
-
-_HEARTBEAT_S = 1.0
 
 LOOK_EVERY_S = 0.2
 
@@ -47,15 +46,7 @@ class Heartbeat:
 
     async def run(self) -> None:
         """Runs forever; retries during an outage of Redis."""
-        loop = asyncio.get_running_loop()
-        due = loop.time()
-        while True:
-            try:
-                await self._upkeep()
-            except BrokerUnavailable as error:
-                log.warning("heartbeat_failed", error=str(error))
-            due = max(due + _HEARTBEAT_S, loop.time())
-            await asyncio.sleep(due - loop.time())
+        await each_second(self._upkeep, "send a heartbeat")
 
     async def _upkeep(self) -> None:
         await self._broker.measure_memory()  # first: a full Redis refuses heartbeats

@@ -1,21 +1,18 @@
 """Once a second: report the worker's state, renew its leases, remove dead workers and edges."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import structlog
 
 from antiphon.broker.errors import BrokerUnavailable
-from antiphon.broker.retry import retry_until_available
+from antiphon.broker.retry import each_second
 from antiphon.inference_worker.pool import SessionPool
 from antiphon.inference_worker.sessions.worker_context import WorkerContext
 from antiphon.shared_schemas.registry import Abilities, Memory, WorkerCommand, WorkerReport
 from antiphon.shared_schemas.states import WorkerState
 
 log = structlog.get_logger()
-
-INTERVAL_S = 1.0
 
 
 class WorkerHeartbeat:
@@ -50,18 +47,10 @@ class WorkerHeartbeat:
         Heartbeats do not wait for the rest: on a slow network the worker would count as silent.
         """
         await asyncio.gather(
-            self._each_second(self.beat, "send a heartbeat"),
-            self._each_second(self._upkeep, "keep up"),
+            each_second(self.beat, "send a heartbeat"),
+            each_second(self._upkeep, "keep up"),
             self._context.broker.worker_connections.keep_open(self._context.worker_id),
         )
-
-    async def _each_second(self, step: Callable[[], Awaitable[None]], what: str) -> None:
-        loop = asyncio.get_running_loop()
-        due = loop.time()
-        while True:
-            await retry_until_available(step, what)
-            due = max(due + INTERVAL_S, loop.time())
-            await asyncio.sleep(due - loop.time())
 
     async def _upkeep(self) -> None:
         await self._context.broker.registry.reap()

@@ -29,8 +29,8 @@ from antiphon.shared_schemas.audio import (
     OUTPUT_RATE,
     PcmFormat,
     Samples,
+    pcm16_bytes,
     samples_from_bytes,
-    to_pcm16,
 )
 from antiphon.shared_schemas.entries import (
     ChatDoneOut,
@@ -173,7 +173,7 @@ def _system_name(kind: str, n: int, suffix: str) -> str:
 
 def wav_bytes(samples: Samples, rate: int) -> bytes:
     """A whole WAV file: PCM, 16 bits, mono, `rate` Hz."""
-    return _wav_of_pcm(_pcm_bytes(samples), rate)
+    return _wav_of_pcm(pcm16_bytes(samples), rate)
 
 
 def wav_header(size: int, rate: int, channels: int = 1) -> bytes:
@@ -210,7 +210,7 @@ def save_audio(folder: Path, name: str, data: bytes, pcm: PcmFormat, rate: int) 
         samples = samples_from_bytes(data, pcm)
     except ValueError as error:
         return SavedFile(unreadable=str(error))
-    content = _pcm_bytes(samples) if name.endswith(_BARE) else wav_bytes(samples, rate)
+    content = pcm16_bytes(samples) if name.endswith(_BARE) else wav_bytes(samples, rate)
     return save_file(folder, name, content, len(samples))
 
 
@@ -239,10 +239,6 @@ def join_answers(folder: Path, outputs: JournalEntries) -> None:
 def remove_fragments(folder: Path) -> None:
     if (folder / _FRAGMENTS).exists():
         shutil.rmtree(folder / _FRAGMENTS)
-
-
-def _pcm_bytes(samples: Samples) -> bytes:
-    return to_pcm16(samples).astype("<i2", copy=False).tobytes()
 
 
 def _wav_of_pcm(pcm: bytes, rate: int) -> bytes:

@@ -13,7 +13,7 @@ from structlog.contextvars import bind_contextvars
 
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.errors import BrokerUnavailable
-from antiphon.broker.events import EventGroup, EventWatch, follow
+from antiphon.broker.events import EventGroup, EventWatch
 from antiphon.broker.retry import retry_until_available
 from antiphon.broker.service.metrics import BrokerMetrics, new_registry
 from antiphon.broker.service.process import freeze_heap, stop_on_signals, with_remedy
@@ -229,7 +229,7 @@ class Recorder:
 
     async def _watch_transitions(self) -> None:
         assert self._watch is not None, "start() comes first"
-        async for events in follow(self._watch):
+        async for events in self._watch.follow():
             for event in events:
                 self._active.apply(event)
 

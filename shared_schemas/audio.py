@@ -63,6 +63,11 @@ def to_pcm16(samples: Samples) -> NDArray[np.int16]:
     return np.clip(scaled, -32768, 32767).astype(np.int16)
 
 
+def pcm16_bytes(samples: Samples) -> bytes:
+    """Encode float32 samples as 16-bit little-endian bytes, rounded as in `to_pcm16`."""
+    return to_pcm16(samples).astype("<i2", copy=False).tobytes()
+
+
 def without_zeros(samples: NDArray[np.int16]) -> NDArray[np.int16]:
     """Sets the lowest bit of each sample, which nobody hears.
 

@@ -80,6 +80,14 @@ class TokenUsage:
     output_text: Count = 0
     output_audio: Count = 0
 
+    @property
+    def read(self) -> int:
+        return self.input_text + self.input_audio + self.input_vision
+
+    @property
+    def generated(self) -> int:
+        return self.output_text + self.output_audio
+
     def __add__(self, other: TokenUsage) -> TokenUsage:
         return TokenUsage(*map(operator.add, astuple(self), astuple(other)))
 

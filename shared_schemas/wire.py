@@ -25,7 +25,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError, core_schema
 
-from antiphon.shared_schemas.audio import PcmFormat, samples_from_bytes, to_pcm16
+from antiphon.shared_schemas.audio import PcmFormat, pcm16_bytes, samples_from_bytes
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput, from_validation
 from antiphon.shared_schemas.long_bytes import LongText, copy_bytes
 from antiphon.shared_schemas.tagged import TaggedStruct, plain
@@ -316,7 +316,7 @@ def encode_binary(message: ServerMessage, pcm: PcmFormat) -> str | bytes:
 def _in_format(sound: bytes, pcm: PcmFormat) -> MediaBytes:
     if pcm is PcmFormat.F32:
         return MediaBytes(sound)
-    return MediaBytes(to_pcm16(samples_from_bytes(sound, PcmFormat.F32)).tobytes(), pcm)
+    return MediaBytes(pcm16_bytes(samples_from_bytes(sound, PcmFormat.F32)), pcm)
 
 
 class MessageReader(Generic[Message]):

@@ -69,6 +69,9 @@ _CHUNK_S = 0.5
 _SHORT_CHUNK_S = 0.2
 """Of a microphone that may interrupt: the end of a chunk decides."""
 
+_FAILED_ANSWER = {ErrorCode.INFERENCE_ERROR, ErrorCode.INVALID_FIELD, ErrorCode.RATE_LIMITED}
+"""Codes of the errors that a worker sends in place of an answer, and after which the session continues."""
+
 
 class HalfDuplexSession(Session[Queued, Event]):
     """One connected session. `connect_half_duplex` creates it; calls may raise ServerError or SessionOver."""
@@ -163,7 +166,7 @@ class HalfDuplexSession(Session[Queued, Event]):
         return event
 
     def _take_error(self, error: ServerError) -> None:
-        if error.code == ErrorCode.INFERENCE_ERROR:
+        if error.code in _FAILED_ANSWER:
             self._playback.fail()
         super()._take_error(error)
 

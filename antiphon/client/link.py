@@ -22,7 +22,7 @@ from antiphon.client.keepalive import Keepalive
 from antiphon.client.options import ClientOptions, check_key, check_options, with_defaults
 from antiphon.client.results import read_frame
 from antiphon.client.sound import check_samples
-from antiphon.shared_schemas.audio import PcmFormat, Samples, float_bytes, to_pcm16
+from antiphon.shared_schemas.audio import PcmFormat, Samples, float_bytes, pcm16_bytes
 from antiphon.shared_schemas.ids import is_session_id
 from antiphon.shared_schemas.wire import BINARY_PROTOCOL, MediaBytes, to_frame, to_text
 
@@ -143,7 +143,7 @@ class Link:
         """Audio (float32 mono 16 kHz) as a field of a message. Raises InvalidAudio."""
         check_samples(samples, longest_s=longest_s)
         if self._pcm is PcmFormat.S16:
-            return MediaBytes(to_pcm16(samples).tobytes(), self._pcm)
+            return MediaBytes(pcm16_bytes(samples), self._pcm)
         return MediaBytes(float_bytes(samples))
 
     async def frames(self) -> AsyncGenerator[str | bytes, None]:

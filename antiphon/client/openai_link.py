@@ -17,7 +17,7 @@ from websockets.exceptions import ConnectionClosed
 from antiphon.client.errors import ClientError
 from antiphon.client.link import edge_address, open_socket
 from antiphon.client.options import ClientOptions
-from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples, to_pcm16
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples, pcm16_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class OpenAiLink:
 
     async def speak(self, samples: Samples) -> None:
         """`samples`: float32 at 16 kHz."""
-        data = to_pcm16(soxr.resample(samples, INPUT_RATE, OUTPUT_RATE)).tobytes()
+        data = pcm16_bytes(soxr.resample(samples, INPUT_RATE, OUTPUT_RATE))
         await self.send(self.append, audio=pybase64.b64encode_as_string(data))
 
     async def events(self) -> AsyncIterator[dict[str, Any]]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from antiphon.client.errors import InvalidAudio, MissingFile
-from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, SILENCE, Samples, to_pcm16
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, SILENCE, Samples, pcm16_bytes
 from antiphon.shared_schemas.file_kinds import FileKind, file_kind, find_mpeg_audio
 from antiphon.shared_schemas.sound_decoder import LONGEST_S, UnreadableSound, decode_sound
 from antiphon.shared_schemas.wav import CompressedWav, UnreadableWav, is_wav, open_wav
@@ -170,7 +170,7 @@ def save_wav(path: Path, samples: Samples) -> None:
         file.setnchannels(1)
         file.setsampwidth(2)
         file.setframerate(OUTPUT_RATE)
-        file.writeframes(to_pcm16(samples).tobytes())
+        file.writeframes(pcm16_bytes(samples))
 
 
 def padded_chunks(samples: Samples, chunk_s: float = 1.0) -> Iterator[Samples]:

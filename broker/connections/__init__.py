@@ -1,1 +1,1 @@
-"""Connections to Redis: addresses, pools, outages, and the clock that all processes share."""
+"""Connections to Redis: pools, and what happens in an outage."""

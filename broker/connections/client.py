@@ -311,7 +311,7 @@ class SingleServer(RedisNode, RedisClient):
         settings: BrokerSettings,
         address: RedisAddress,
         *,
-        only_master: bool = True,
+        only_master: bool,
         locate: LocateServer | None = None,
     ) -> None:
         super().__init__(shared_pool(settings, address, locate=locate, only_master=only_master))

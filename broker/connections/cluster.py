@@ -152,7 +152,7 @@ class ClusterClient(RedisClient):
     """Commands without a key go to the master of the control keys."""
 
     def __init__(
-        self, settings: BrokerSettings, address: RedisAddress, *, only_master: bool = True
+        self, settings: BrokerSettings, address: RedisAddress, *, only_master: bool
     ) -> None:
         self._settings = settings
         self._address = address

@@ -65,7 +65,7 @@ def shared_pool(
     address: RedisAddress,
     *,
     locate: LocateServer | None = None,
-    only_master: bool = True,
+    only_master: bool,
 ) -> ShrinkingPool:
     """Connections for calls that give up after `redis_timeout_s`."""
     options = {"redis_connect_func": _refuse_replica} if only_master else {}

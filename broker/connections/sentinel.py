@@ -32,7 +32,7 @@ class SentinelClient(SingleServer):
     """The master of one service."""
 
     def __init__(
-        self, settings: BrokerSettings, address: RedisAddress, *, only_master: bool = True
+        self, settings: BrokerSettings, address: RedisAddress, *, only_master: bool
     ) -> None:
         self.sentinels = _sentinels(settings, address)
         """Those of the URL; the one that answered last is the first."""

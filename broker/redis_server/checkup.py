@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
 
+from redis.crc import REDIS_CLUSTER_HASH_SLOTS
 from redis.exceptions import NoPermissionError, ResponseError
 
 from antiphon.broker.connections.client import RedisClient, RedisNode, SingleServer
@@ -316,7 +317,6 @@ def _mib(size: int) -> int:
     return size // 2**20
 
 
-ALL_SLOTS = 16384
 _FEWEST_SENTINELS = 3
 
 Info = dict[str, Any]
@@ -368,8 +368,8 @@ async def examine_cluster(node: RedisNode, masters: int) -> Finding:
     about = "redis cluster"
     state = cluster_state(await node.call("CLUSTER", "INFO"))
     covered, size = int(state["cluster_slots_ok"]), int(state["cluster_size"])
-    if state["cluster_state"] != "ok" or covered < ALL_SLOTS:
-        text = f"{covered} of {ALL_SLOTS} slots are served"
+    if state["cluster_state"] != "ok" or covered < REDIS_CLUSTER_HASH_SLOTS:
+        text = f"{covered} of {REDIS_CLUSTER_HASH_SLOTS} slots are served"
         return failure(about, text, "repair it: redis-cli --cluster fix HOST:PORT")
     if size > masters:
         remedy = "use redis+cluster:// in ANTIPHON_REDIS_URL"

@@ -20,10 +20,10 @@ from typing import IO, Any, Self
 from urllib.parse import quote
 
 from antiphon.broker.errors import BrokerError
+from antiphon.broker.redis_address import OPEN_LOGIN
 from antiphon.broker.requirements import is_supported
 from antiphon.broker.service.disk import free_bytes
 from antiphon.broker.service.listening import CannotListen, check_bind
-from antiphon.broker.service.logs import OPEN_LOGIN
 from antiphon.broker.settings import PRIVATE_FOLDER, PRIVATE_UMASK
 
 _REMEDY = (
@@ -113,7 +113,7 @@ def _release(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".")[:2])
 
 
-HOST = "127.0.0.1"
+_HOST = "127.0.0.1"
 
 _PR_SET_PDEATHSIG = 1
 _POLL_S = 0.01
@@ -145,13 +145,6 @@ def tether(signal_number: int) -> Callable[[], None] | None:
             os._exit(1)
 
     return bind
-
-
-def free_port() -> int:
-    """A TCP port of this machine that is free now."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
 
 
 class EmbeddedRedis:
@@ -323,7 +316,7 @@ class EmbeddedRedis:
 
     def _check_port(self) -> None:
         try:
-            check_bind("Redis", HOST, self.port)
+            check_bind("Redis", _HOST, self.port)
         except CannotListen as error:
             self.stop()
             raise EmbeddedRedisError(f"{error} (--redis-port)") from error
@@ -362,7 +355,7 @@ def _open_private(path: Path, mode: str) -> IO[Any]:
 def _options(port: int, socket_path: Path, folder: Path) -> list[str]:
     """Persistence is the append-only file alone; snapshots would double the writes."""
     options = {
-        "bind": HOST,
+        "bind": _HOST,
         "port": str(port),
         "unixsocket": str(socket_path),
         "unixsocketperm": "700",

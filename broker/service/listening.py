@@ -43,6 +43,13 @@ def listen(what: str, host: str, port: int, backlog: int | None = None) -> socke
         return socket.create_server((host, port), family=_family(host), backlog=backlog)
 
 
+def free_port() -> int:
+    """A TCP port of this machine that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 @contextmanager
 def _naming(what: str, host: str, port: int) -> Iterator[None]:
     try:

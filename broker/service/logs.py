@@ -18,11 +18,9 @@ import orjson
 import structlog
 from structlog.typing import EventDict, ExcInfo, Processor, WrappedLogger
 
+from antiphon.broker.redis_address import OPEN_LOGIN
 from antiphon.broker.settings import CONFIG_STATUS, AntiphonSettings, InvalidSettings
 from antiphon.shared_schemas.visible_text import visible, visible_json, visible_line
-
-OPEN_LOGIN = "default:no-password"
-"""A login in the URL of a Redis without a password, which takes any. It is no secret."""
 
 _SECRET = re.compile(r"(^|_)(password|passwd|secret|token|api_key|authorization|cookie)$")
 _IN_TEXT = re.compile(

@@ -6,6 +6,7 @@ import numpy as np
 
 from antiphon.edge.access.limits import InputBudget
 from antiphon.edge.json_text import ClientFrame, Utf8Text, load_json
+from antiphon.edge.media.audio_formats import AudioFormat
 from antiphon.edge.media.base64_text import decode_base64
 from antiphon.edge.media.file_types import HEAD_BYTES, image_size, is_cut_off, is_video
 from antiphon.edge.media.sample_hints import USE_UNIT_SCALE, check_peak, is_base64, is_float32
@@ -63,6 +64,20 @@ def read_audio(media: Media, field: str, max_s: float, *, min_samples: int = 1) 
         text = f"{field}: these are samples of float32, sent as `s16`: set `format` to `f32`"
         raise InvalidInput(text, field=field)
     return audio
+
+
+def read_sound(media: Media, field: str, sound_format: AudioFormat) -> bytes:
+    """Whole samples in a format of OpenAI's voice APIs, of any length. Raises InvalidInput."""
+    data = read_media(media, field).data
+    if kind := file_kind(data):
+        raise InvalidInput(f"{field}: this is {kind}: send {sound_format}", field=field)
+    if len(data) % sound_format.width:
+        text = f"{field}: {len(data)} bytes is not a whole number of samples ({sound_format})"
+        raise InvalidInput(text, field=field)
+    if sound_format.width > 1 and is_float32(data):
+        text = f"{field}: these are samples of float32: send {sound_format}"
+        raise InvalidInput(text, field=field)
+    return data
 
 
 def _refuse_text(audio: MediaBytes, field: str) -> None:

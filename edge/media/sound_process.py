@@ -25,7 +25,7 @@ import numpy as np
 import soxr
 
 from antiphon.edge.media.sample_hints import check_peak
-from antiphon.shared_schemas.audio import INPUT_RATE, Samples, to_pcm16
+from antiphon.shared_schemas.audio import INPUT_RATE, Samples, pcm16_bytes
 from antiphon.shared_schemas.errors import InvalidInput
 from antiphon.shared_schemas.file_kinds import FileKind, file_kind, find_mpeg_audio
 from antiphon.shared_schemas.sound_decoder import UnreadableSound, decode_sound, duration_text
@@ -138,7 +138,7 @@ def read_sound_file(data: bytes, field: str, longest_s: float) -> bytes:
     if not len(samples):
         raise InvalidInput(f"{field}: the file has no sound", field=field)
     check_peak(samples, field)
-    return to_pcm16(samples).tobytes()
+    return pcm16_bytes(samples)
 
 
 def _decode(data: bytes, longest_s: float) -> Samples:

@@ -25,7 +25,7 @@ from antiphon.edge.protocols.sound_stream import (
     Sound,
     SoundRefusals,
     SoundStreamMachine,
-    phase_texts,
+    stream_phase_text,
 )
 from antiphon.shared_schemas.audio import OUTPUT_RATE, PcmFormat, samples_from_bytes
 from antiphon.shared_schemas.entries import (
@@ -132,7 +132,7 @@ class LiveMachine(SoundStreamMachine[LiveCommand]):
 
     LEGAL: ClassVar = LEGAL
     WIRE_NAMES: ClassVar = WIRE_NAMES
-    PHASE_TEXT: ClassVar = phase_texts("session.start")
+    PHASE_TEXT: ClassVar = stream_phase_text("session.start")
 
     def __init__(self, recording: str, link: LiveLink, terms: LiveTerms) -> None:
         super().__init__(terms.clock, link.audio_format)
@@ -321,9 +321,8 @@ class LiveMachine(SoundStreamMachine[LiveCommand]):
     def _failed(self, entry: ErrorOut) -> list[Action]:
         _, event_id = self._asked.pop(entry.input_n, (None, None))
         param = _PARAMS.get(entry.field or "", entry.field)
-        code = ErrorCode.INVALID_FIELD if param else entry.code
         text = entry.message.replace(entry.field or "\0", param or "")
-        error = Send(live_error(code, text, param, event_id))
+        error = Send(live_error(entry.code, text, param, event_id))
         if entry.fatal:
             full = entry.code == ErrorCode.CONTEXT_FULL
             reason = EndReason.CONTEXT_FULL if full else EndReason.ERROR

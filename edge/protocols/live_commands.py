@@ -6,15 +6,13 @@ from typing import Any
 
 from antiphon.edge.json_text import ClientFrame
 from antiphon.edge.media.audio_formats import AudioFormat
-from antiphon.edge.media.decode import InputReader, read_media
-from antiphon.edge.media.sample_hints import is_float32
+from antiphon.edge.media.decode import InputReader, read_sound
 from antiphon.edge.protocols.openai import chosen_voice
 from antiphon.edge.protocols.sound_stream import Sound
 from antiphon.edge.settings import EdgeSettings
 from antiphon.shared_schemas.config import DuplexConfig, with_consent
 from antiphon.shared_schemas.entries import PrepareIn, StopIn, TextIn, TextKind
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
-from antiphon.shared_schemas.file_kinds import file_kind
 from antiphon.shared_schemas.messages import live as wire
 from antiphon.shared_schemas.messages.duplex import DEFAULT_SYSTEM_PROMPT
 
@@ -123,15 +121,7 @@ class LiveDecoder:
 
     def _sound(self, message: wire.LiveInputAudio) -> Sound:
         audio_format, name = self._link.audio_format, "audio"
-        data = read_media(message.audio, name).data
-        if kind := file_kind(data):
-            raise InvalidInput(f"{name}: this is {kind}: send {audio_format}", field=name)
-        if len(data) % audio_format.width:
-            text = f"{name}: {len(data)} bytes is not a whole number of samples ({audio_format})"
-            raise InvalidInput(text, field=name)
-        if audio_format.width > 1 and is_float32(data):
-            text = f"{name}: these are samples of float32: send {audio_format}"
-            raise InvalidInput(text, field=name)
+        data = read_sound(message.audio, name, audio_format)
         seconds = len(data) / (audio_format.width * audio_format.rate)
         if seconds > self._longest_s:
             text = f"{name}: {seconds:g} s of sound, the limit is {self._longest_s:g} s"

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from antiphon.edge.errors import Fault, openai_error, openai_status
 from antiphon.edge.media.sound_files import MEDIA_TYPES, SoundEncoder, encode_sound
-from antiphon.shared_schemas.audio import PcmFormat, samples_from_bytes, to_pcm16
+from antiphon.shared_schemas.audio import PcmFormat, pcm16_bytes, samples_from_bytes
 from antiphon.shared_schemas.entries import ChatDoneOut, DeltaOut
 from antiphon.shared_schemas.messages.openai import CompletionRequest, TranscriptionRequest
 
@@ -109,7 +109,7 @@ class CompletionAnswer(OpenAiAnswer):
             said = {"audio": {"id": self._id, "transcript": text}} if spoken else {"content": text}
             pieces.append(self._chunk(said))
         if entry.audio:
-            pcm = to_pcm16(samples_from_bytes(entry.audio, PcmFormat.F32)).tobytes()
+            pcm = pcm16_bytes(samples_from_bytes(entry.audio, PcmFormat.F32))
             sound = {"id": self._id, "data": pybase64.b64encode_as_string(pcm)}
             pieces.append(self._chunk({"audio": sound}))
         return pieces
@@ -182,7 +182,7 @@ def usage_of(entry: ChatDoneOut) -> dict[str, Any]:
     read, made, counts = entry.input_tokens, entry.generated_tokens, entry.usage
     audio_in = audio_out = 0
     if counts is not None:
-        read = counts.input_text + counts.input_audio + counts.input_vision
+        read = counts.read
         made = (counts.output_text or made) + counts.output_audio  # a rule has no counts
         audio_in, audio_out = counts.input_audio, counts.output_audio
     return {

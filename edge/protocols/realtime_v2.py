@@ -137,12 +137,10 @@ def usage_fields(usage: TokenUsage | None, *, video: bool = True) -> dict[str, A
     """
     if usage is None:
         return None
-    read = usage.input_text + usage.input_audio + usage.input_vision
-    made = usage.output_text + usage.output_audio
     return {
-        "input_tokens": read,
-        "output_tokens": made,
-        "total_tokens": read + made,
+        "input_tokens": usage.read,
+        "output_tokens": usage.generated,
+        "total_tokens": usage.read + usage.generated,
         "input_token_details": {
             "text_tokens": usage.input_text,
             "audio_tokens": usage.input_audio,

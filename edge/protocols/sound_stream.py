@@ -17,7 +17,7 @@ from antiphon.edge.protocols.machine import (
     QueuePlace,
     SessionMachine,
 )
-from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, Samples, to_pcm16
+from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, Samples, pcm16_bytes
 from antiphon.shared_schemas.config import USUAL_CHUNK_MS
 from antiphon.shared_schemas.entries import ChunkIn, PrepareIn, StopIn
 from antiphon.shared_schemas.errors import ErrorCode
@@ -58,7 +58,7 @@ class SoundRefusals:
         return is_first
 
 
-def phase_texts(start: str) -> Mapping[Phase, str]:
+def stream_phase_text(start: str) -> Mapping[Phase, str]:
     """`start`: the message that begins a session."""
     return {
         Phase.QUEUED: f"waiting for a worker and for {start}",
@@ -146,7 +146,7 @@ class ChunkBuffer:
         whole = held - held % size
         self._waiting = [sound[whole:]] if whole < held else []
         return [
-            ChunkIn(audio=to_pcm16(part).astype("<i2").tobytes(), pcm=PcmFormat.S16)
+            ChunkIn(audio=pcm16_bytes(part), pcm=PcmFormat.S16)
             for part in np.split(sound[:whole], whole // size)
         ]
 
@@ -159,7 +159,7 @@ class SoundStreamMachine(SessionMachine[Command]):
     """
 
     LEADS_TO: ClassVar = {PrepareIn: Phase.PREPARING, StopIn: Phase.STOPPING}
-    PHASE_TEXT: ClassVar = phase_texts("start")
+    PHASE_TEXT: ClassVar = stream_phase_text("start")
 
     def __init__(self, clock: Callable[[], float], audio_format: AudioFormat) -> None:
         super().__init__()

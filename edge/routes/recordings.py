@@ -151,7 +151,7 @@ class RecordingAccess:
 
 async def require_reader(edge: EdgeDep, request: Request, session_id: SessionId) -> RecordingAccess:
     """Finds the recording and records its use. Raises HttpError."""
-    store = RecordingStore(edge.settings.recordings_root)
+    store = RecordingStore(edge.settings.sessions_dir)
     if is_share_token(session_id):
         recording = await edge.broker.shares.recording(session_id)
         if recording is None:
@@ -168,7 +168,7 @@ async def _recording_of(edge: EdgeContext, request: Request, name: str) -> str:
     """The id of the recording. Ids of sessions are easy to guess, so only administrators use them."""
     if is_recording_id(name) or not is_session_id(name) or not edge.access.is_admin(request):
         return name
-    found = await run_blocking(index_of(edge.settings.recordings_root).of_session, name)
+    found = await run_blocking(index_of(edge.settings.sessions_dir).of_session, name)
     if found is None:
         raise HttpError(404, ErrorCode.NOT_FOUND, "there is no such recording")
     return found
@@ -283,12 +283,12 @@ async def set_comment(session: Owned, new: Comment) -> CommentSaved:
     text = new.comment.strip()
     if len(text) > MAX_COMMENT_CHARS:
         message = f"comment: longer than {MAX_COMMENT_CHARS} characters"
-        raise HttpError(413, ErrorCode.MESSAGE_TOO_LARGE, message)
+        raise HttpError(413, ErrorCode.MESSAGE_TOO_LARGE, message, field="comment")
     try:
         data = text.encode()
     except UnicodeEncodeError:
         message = "comment: contains half of a surrogate pair"
-        raise HttpError(400, ErrorCode.INVALID_FIELD, message) from None
+        raise HttpError(400, ErrorCode.INVALID_FIELD, message, field="comment") from None
     await run_blocking(session.store.write_comment, session.recording, data)
     return CommentSaved(status="ok", len=len(text))
 
@@ -339,7 +339,7 @@ async def delete(edge: EdgeDep, session: Owned) -> ActionResult:
 @admin_router.get("")
 async def recordings(edge: EdgeDep, query: Annotated[RecordingQuery, Query()]) -> RecordingPage:
     """A page of all recordings, newest first. Listing does not count as use."""
-    return await run_blocking(index_of(edge.settings.recordings_root).page, query)
+    return await run_blocking(index_of(edge.settings.sessions_dir).page, query)
 
 
 async def run_blocking(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

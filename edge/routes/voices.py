@@ -33,8 +33,8 @@ from antiphon.shared_schemas.audio import (
     PcmFormat,
     Samples,
     float_bytes,
+    pcm16_bytes,
     samples_from_bytes,
-    to_pcm16,
 )
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.voices import (
@@ -85,14 +85,14 @@ async def upload(edge: EdgeDep, request: VoiceUpload) -> VoiceChange:
         samples = await asyncio.to_thread(_samples, request.audio_base64)
     except InvalidInput as error:
         status = 413 if error.code is ErrorCode.MESSAGE_TOO_LARGE else 400
-        raise HttpError(status, error.code, error.message) from None
+        raise HttpError(status, error.code, error.message, field=error.field) from None
     voice = Voice(
         id=new_voice_id(),
         name=request.name,
         duration_ms=len(samples) * 1000 // INPUT_RATE,
         created_at=int(edge.broker.clock.now_ms()),
     )
-    pcm = to_pcm16(samples).astype("<i2").tobytes()
+    pcm = pcm16_bytes(samples)
     try:
         await edge.broker.voices.add(voice, pcm, at_most=edge.settings.max_voices)
     except VoicesFull as error:

@@ -23,8 +23,8 @@ _DIGEST = re.compile(r"([\w-]+) ((?:[0-9A-Fa-f]{2}:)+[0-9A-Fa-f]{2})")
 _DIGESTS = ("sha-256", "sha-384", "sha-512")
 _CODEC_LINES = ("rtpmap", "fmtp")
 
-_SILENT = {"sendonly": "recvonly", "inactive": "inactive"}
-"""The direction of the answer, where it is not `sendrecv` or `sendonly`."""
+_ANSWERED = {"sendonly": "recvonly", "recvonly": "sendonly", "inactive": "inactive"}
+"""The direction of the answer to one that is not `sendrecv`."""
 
 
 @dataclass(slots=True)
@@ -157,7 +157,7 @@ def _answer_section(offer: Offer, local: Local, section: Section) -> list[str]:
 def _sound_lines(offer: Offer, local: Local) -> list[str]:
     payload = offer.payload_type
     lines = [
-        f"a={_SILENT.get(offer.audio.direction, _sending(offer.audio.direction))}",
+        f"a={_ANSWERED.get(offer.audio.direction, 'sendrecv')}",
         "a=rtcp-mux",
         f"a=rtpmap:{payload} opus/48000/2",
         f"a=fmtp:{payload} minptime=10;useinbandfec=1",
@@ -165,10 +165,6 @@ def _sound_lines(offer: Offer, local: Local) -> list[str]:
     if offer.hears:
         lines += ["a=msid:antiphon voice", f"a=ssrc:{local.ssrc} cname:antiphon"]
     return lines
-
-
-def _sending(offered: str) -> str:
-    return "sendonly" if offered == "recvonly" else "sendrecv"
 
 
 def _candidates(local: Local) -> list[str]:

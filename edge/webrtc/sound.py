@@ -11,7 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antiphon.edge.access.limits import TokenBucket
-from antiphon.edge.protocols.openai_realtime.track import PlaybackReport, TrackOrder
+from antiphon.edge.protocols.openai_realtime.track import (
+    PlaybackEvent,
+    PlaybackReport,
+    TrackOrder,
+)
 from antiphon.edge.webrtc.opus import (
     FRAME_SAMPLES,
     SILENCE,
@@ -191,7 +195,6 @@ class CallPlayer:
                 self._played = 0
             self._tell("cleared", cut)
 
-    def _tell(self, event: str, order: TrackOrder) -> None:
+    def _tell(self, event: PlaybackEvent, order: TrackOrder) -> None:
         played_ms = self._played * 1000 // OUTPUT_RATE
-        assert event in ("started", "stopped", "cleared")
-        self._report(PlaybackReport(event, order.response_id, order.item_id, played_ms))  # type: ignore[arg-type]
+        self._report(PlaybackReport(event, order.response_id, order.item_id, played_ms))

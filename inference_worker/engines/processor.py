@@ -72,9 +72,6 @@ class DuplexView(SessionView):
     """True if the engine stops for the user's speech by `DuplexConfig.barge_in`; otherwise the worker makes it
     listen."""
 
-    _break = False
-    """Between `set_break` and `clear_break`: `generate` listens, as with `force_listen`."""
-
     @abstractmethod
     def prepare(
         self,
@@ -128,13 +125,6 @@ class DuplexView(SessionView):
         cannot be used.
         """
         raise EngineError("the engine takes no texts")
-
-    def set_break(self) -> None:
-        """Stop speaking and listen from the next step on."""
-        self._break = True
-
-    def clear_break(self) -> None:
-        self._break = False
 
     @property
     def silence_ms(self) -> float | None:

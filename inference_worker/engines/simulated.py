@@ -149,7 +149,7 @@ class SimulatedDuplexView(_SimulatedView, DuplexView):
         return PrefillReport(cost_ms=self._options.prefill_ms)
 
     def generate(self, force_listen: bool = False) -> UnitResult:
-        silenced = force_listen or self._break or self._stopped.is_set()
+        silenced = force_listen or self._stopped.is_set()
         if silenced:
             self._to_say, self._saying = [], False
         elif self._to_say and self._phase <= self._listen_units:

@@ -12,7 +12,6 @@ from antiphon.inference_worker.engines.types import (
     Delta,
     EngineError,
     EngineInfo,
-    TooManyRequests,
     UnsupportedContent,
     no_progress,
 )
@@ -110,8 +109,7 @@ class ChatRunner:
         self._recovered = recover_chat(await read_history(context.broker, claim))
         after, limit = StreamPosition.before(claim.ticket), context.settings.backlog_chunks
         timeout_s = context.settings.prepare_timeout_s
-        patience_s = context.settings.broker_patience_s
-        async with open_mailbox(context.broker, claim.sid, after, limit, patience_s) as mailbox:
+        async with open_mailbox(context, claim.sid, after, limit) as mailbox:
             while (item := await mailbox.next(timeout_s)) is not None:
                 match item.entry:
                     case ChatIn() as request:
@@ -142,15 +140,8 @@ class ChatRunner:
         return await self._publish_done(stopped=interrupts.interrupted)
 
     async def _fail(self, n: int, error: EngineError) -> EndReason:
-        code, reason = ErrorCode.INFERENCE_ERROR, EndReason.ERROR
-        if isinstance(error, ContextFull):
-            code, reason = ErrorCode.CONTEXT_FULL, EndReason.CONTEXT_FULL
-        elif isinstance(error, UnsupportedContent):
-            code = ErrorCode.INVALID_FIELD
-        elif isinstance(error, TooManyRequests):
-            code = ErrorCode.RATE_LIMITED
-        await publish_error(self._context, self._session, n, error, code=code, fatal=True)
-        return reason
+        await publish_error(self._context, self._session, n, error, fatal=True)
+        return EndReason.CONTEXT_FULL if isinstance(error, ContextFull) else EndReason.ERROR
 
     async def _publish_answer(self, request: ChatIn, interrupts: InterruptWatcher) -> None:
         if request.options.task != "answer":

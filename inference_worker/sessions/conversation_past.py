@@ -85,6 +85,11 @@ class TrimBounds(NamedTuple):
     inputs: StreamPosition
     outputs: StreamPosition
 
+    @classmethod
+    def of(cls, past: PastSteps | PastItems) -> "TrimBounds":
+        """The last entries that `past` covers."""
+        return cls(StreamPosition.parse(past.last_input), StreamPosition.parse(past.last_output))
+
     def up_to(self, inputs: StreamPosition, outputs: StreamPosition) -> "TrimBounds":
         """The earlier of both, for each stream."""
         return TrimBounds(min(self.inputs, inputs), min(self.outputs, outputs))

@@ -23,7 +23,12 @@ from antiphon.inference_worker.engines.types import ContextFull, EngineError, Pa
 from antiphon.inference_worker.sessions.answer import AnswerStream, PlayedPart
 from antiphon.inference_worker.sessions.claimed_session import ClaimedSession
 from antiphon.inference_worker.sessions.conversation_past import ConversationPast, FinishedStep
-from antiphon.inference_worker.sessions.mailbox import InterruptWatcher, QueuedInput, SessionMailbox
+from antiphon.inference_worker.sessions.mailbox import (
+    SPEECH_BACKLOG_CHUNKS,
+    InterruptWatcher,
+    QueuedInput,
+    SessionMailbox,
+)
 from antiphon.inference_worker.sessions.recovery import (
     IGNORED_AFTER_PREPARE,
     CutTurn,
@@ -54,9 +59,6 @@ from antiphon.shared_schemas.states import EndReason, SessionState
 
 log = structlog.get_logger()
 
-_BACKLOG_CHUNKS = 1000
-"""Speech is never skipped to catch up: the detector is a hundred times faster than speech."""
-
 
 class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn, HalfDuplexView]):
     """Feeds audio to the speech detector and streams one answer per utterance."""
@@ -70,7 +72,7 @@ class HalfDuplexRunner(SessionRunner[RecoveredHalfDuplex, HalfDuplexPrepareIn, H
         self, context: WorkerContext, session: ClaimedSession, view: HalfDuplexView
     ) -> None:
         past = ConversationPast[PastTurn](context, session, lag=1, batch=1)
-        super().__init__(context, session, recover_half_duplex, past, view, _BACKLOG_CHUNKS)
+        super().__init__(context, session, recover_half_duplex, past, view, SPEECH_BACKLOG_CHUNKS)
         self._config = HalfDuplexConfig()
         self._vad = StreamingVAD(self._config.vad)
         self._patience: tuple[Endpoint, float] | None = None

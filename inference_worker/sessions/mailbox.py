@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 
 from msgspec import structs
 
-from antiphon.broker.client import Broker
 from antiphon.broker.stream_reader import Subscription
 from antiphon.inference_worker.engines.processor import SessionView
+from antiphon.inference_worker.sessions.worker_context import WorkerContext
 from antiphon.shared_schemas.audio import INPUT_RATE
 from antiphon.shared_schemas.entries import (
     BreakIn,
@@ -26,6 +26,9 @@ from antiphon.shared_schemas.entries import (
     StopIn,
     StreamPosition,
 )
+
+SPEECH_BACKLOG_CHUNKS = 1000
+"""Speech is never skipped to catch up: the detector is a hundred times faster than speech."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +111,14 @@ def _weight(chunk: ChunkIn) -> float:
 
 @asynccontextmanager
 async def open_mailbox(
-    broker: Broker, sid: str, after: StreamPosition, backlog_chunks: int, patience_s: float
+    context: WorkerContext, sid: str, after: StreamPosition, backlog_chunks: int
 ) -> AsyncIterator[SessionMailbox]:
     """Follow `in:{sid}` from the position `after` until the context exits.
 
-    `next` raises BrokerUnavailable after `patience_s` in which Redis answers, but not these reads.
+    `next` raises BrokerUnavailable after `broker_patience_s` in which Redis answers, but not these reads.
     """
     mailbox = SessionMailbox(backlog_chunks)
+    broker, patience_s = context.broker, context.settings.broker_patience_s
     key = broker.keys.inbound(sid)
     async with broker.reader.subscribe(key, after, patience_s=patience_s) as subscription:
         reading = asyncio.create_task(mailbox.fill(subscription), name=f"mailbox:{sid}")

@@ -74,11 +74,7 @@ class StreamHistory:
     @property
     def covered(self) -> TrimBounds | None:
         """The last entries that belong to the stored past, if there is one."""
-        if not self.past:
-            return None
-        last = self.past[-1][1]
-        positions = map(StreamPosition.parse, (last.last_input, last.last_output))
-        return TrimBounds(*positions)
+        return TrimBounds.of(self.past[-1][1]) if self.past else None
 
     @property
     def count(self) -> int:

@@ -14,6 +14,7 @@ from antiphon.inference_worker.engines.types import (
     ContextFull,
     EngineError,
     InputRefused,
+    TooManyRequests,
     UnsupportedContent,
 )
 from antiphon.inference_worker.sessions.claimed_session import ClaimedSession
@@ -99,10 +100,7 @@ class SessionRunner(ABC, Generic[StateT, PrepareT, ViewT]):
             context.counters.recovered += 1
         after = state.position or StreamPosition.before(claim.ticket)
         try:
-            patience_s = context.settings.broker_patience_s
-            async with open_mailbox(
-                context.broker, claim.sid, after, self._backlog_chunks, patience_s
-            ) as mailbox:
+            async with open_mailbox(context, claim.sid, after, self._backlog_chunks) as mailbox:
                 reason = await self._complete_open_turn(state, mailbox)
                 del state  # its sound would stay in memory until the session ends
                 return await self._serve(mailbox, reason)
@@ -170,7 +168,9 @@ class SessionRunner(ABC, Generic[StateT, PrepareT, ViewT]):
             self._check_abilities(entry)
             length = await self._load(entry)
         except EngineError as error:
-            await publish_error(self._context, self._session, n, error)
+            # CONTEXT_FULL ends a conversation. None has begun, so a shorter prompt may follow.
+            code = ErrorCode.INVALID_FIELD if isinstance(error, ContextFull) else None
+            await publish_error(self._context, self._session, n, error, code=code)
             await self._session.move(SessionState.ASSIGNED)
             self._start_prepare_timeout()
             return
@@ -209,8 +209,7 @@ class SessionRunner(ABC, Generic[StateT, PrepareT, ViewT]):
         return EndReason.STOPPED
 
     async def _fail(self, n: int, error: ContextFull) -> EndReason:
-        code = ErrorCode.CONTEXT_FULL
-        await publish_error(self._context, self._session, n, error, code=code, fatal=True)
+        await publish_error(self._context, self._session, n, error, fatal=True)
         return EndReason.CONTEXT_FULL
 
     @abstractmethod
@@ -254,11 +253,14 @@ async def publish_error(
     input_n: int,
     error: EngineError,
     *,
-    code: ErrorCode = ErrorCode.INFERENCE_ERROR,
+    code: ErrorCode | None = None,
     fatal: bool = False,
     skipped: tuple[int, ...] = (),
 ) -> None:
-    """Count, log and publish an error of the engine, or its refusal of a client's input."""
+    """Count, log and publish an error of the engine, or its refusal of a client's input.
+
+    `code`: by default that of the error's class.
+    """
     if isinstance(error, InputRefused):
         context.metrics.refused.labels(error.reason).inc()
         log.info("input_refused", input_n=input_n, reason=error.reason, error=str(error))
@@ -268,12 +270,23 @@ async def publish_error(
     entry = ErrorOut(
         input_n=input_n,
         skipped=skipped,
-        code=code,
+        code=code or _code_of(error),
         message=str(error),
         field=error.field if isinstance(error, UnsupportedContent) else None,
         fatal=fatal,
     )
     await session.publish(entry)
+
+
+def _code_of(error: EngineError) -> ErrorCode:
+    match error:
+        case ContextFull():
+            return ErrorCode.CONTEXT_FULL
+        case InputRefused():
+            return ErrorCode.INVALID_FIELD
+        case TooManyRequests():
+            return ErrorCode.RATE_LIMITED
+    return ErrorCode.INFERENCE_ERROR
 
 
 def reference_voice(data: bytes) -> Samples | None:

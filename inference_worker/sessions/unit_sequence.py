@@ -46,7 +46,7 @@ class UnitSequence:
             "context_forecast": self._forecast.on,
             "context_tokens": self._context_tokens,
         }
-        self._enter(result, has_audio=len(result.audio) > 0)
+        self._enter(result)
         return fields
 
     def restore(self, results: Sequence[ResultOut]) -> None:
@@ -58,13 +58,13 @@ class UnitSequence:
             self._turn = result.turn
             self._text = result.text_before
             self._user_text = result.user_text_before
-            self._enter(result, has_audio=len(result.audio) > 0)
+            self._enter(result)
 
-    def _enter(self, result: UnitResult | ResultOut, *, has_audio: bool) -> None:
+    def _enter(self, result: UnitResult | ResultOut) -> None:
         """The state after a unit."""
         self._unit += 1
         self._speaking = not (result.is_listen or result.end_of_turn)
-        if self._speaking and not has_audio:
+        if self._speaking and not len(result.audio):
             self._text += result.text
             self._user_text = " ".join(filter(None, (self._user_text, user_transcript(result))))
         else:

@@ -8,6 +8,7 @@ import numpy as np
 
 from antiphon.inference_worker.engines.common.costs import TokenCounter
 from antiphon.inference_worker.engines.processor import (
+    AnsweringView,
     ChatView,
     DuplexView,
     HalfDuplexView,
@@ -175,13 +176,26 @@ class HeldAnswer:
             yield piece(self._rest or f" {conversation.number}")
 
 
-class ScriptedHalfDuplexView(HalfDuplexView):
-    """`patience` is what a test sets; the utterances that it was called with are in `paused`."""
+class _ScriptedAnsweringView(AnsweringView):
+    """What both kinds of answering views have."""
 
     def __init__(self, answer: Answer, *, resumes: bool) -> None:
         self.conversation = ScriptedConversation()
         self._answer = answer
         self._resumes = resumes
+
+    def take_usage(self) -> TokenUsage:
+        return self.conversation.tokens.take()
+
+    def stop(self) -> None:
+        self.conversation.note_break("stop")
+
+    def cleanup(self) -> None:
+        self.conversation.calls.append("cleanup")
+
+
+class ScriptedHalfDuplexView(_ScriptedAnsweringView, HalfDuplexView):
+    """`patience` is what a test sets; the utterances that it was called with are in `paused`."""
 
     def prepare(
         self,
@@ -226,9 +240,6 @@ class ScriptedHalfDuplexView(HalfDuplexView):
     def memo(self) -> dict[str, Any]:
         return {"turn": self.conversation.number}
 
-    def take_usage(self) -> TokenUsage:
-        return self.conversation.tokens.take()
-
     def rollback(self) -> None:
         self.conversation.calls.append(f"rollback {self.conversation.number}")
 
@@ -240,23 +251,12 @@ class ScriptedHalfDuplexView(HalfDuplexView):
     def set_break(self) -> None:
         self.conversation.note_break("set_break")
 
-    def stop(self) -> None:
-        self.conversation.note_break("stop")
-
-    def cleanup(self) -> None:
-        self.conversation.calls.append("cleanup")
-
     @property
     def kv_cache_length(self) -> int:
         return self.conversation.number * 10
 
 
-class ScriptedChatView(ChatView):
-    def __init__(self, answer: Answer, *, resumes: bool) -> None:
-        self.conversation = ScriptedConversation()
-        self._answer = answer
-        self._resumes = resumes
-
+class ScriptedChatView(_ScriptedAnsweringView, ChatView):
     def prefill(
         self,
         messages: Sequence[ConversationMessage],
@@ -273,9 +273,6 @@ class ScriptedChatView(ChatView):
         self.conversation.may_read.wait()
         return sum(len(message.text) for message in messages)
 
-    def take_usage(self) -> TokenUsage:
-        return self.conversation.tokens.take()
-
     def generate(self) -> Iterator[Delta]:
         self.conversation.calls.append("generate")
         return self._answer(self.conversation)
@@ -285,12 +282,6 @@ class ScriptedChatView(ChatView):
             return None
         self.conversation.said = said
         return self._answer(self.conversation)
-
-    def stop(self) -> None:
-        self.conversation.note_break("stop")
-
-    def cleanup(self) -> None:
-        self.conversation.calls.append("cleanup")
 
 
 class ScriptedProcessor(UnifiedProcessor):

@@ -16,7 +16,8 @@ from antiphon.inference_worker.sessions.transcripts import UserTranscriber
 from antiphon.inference_worker.sessions.worker_context import EngineExecutor, WorkerContext
 from antiphon.inference_worker.settings import WorkerSettings
 from antiphon.inference_worker.worker import Claimer
-from antiphon.shared_schemas.entries import InEntry, OutEntry, StreamPosition
+from antiphon.shared_schemas.audio import INPUT_RATE, Samples, float_bytes
+from antiphon.shared_schemas.entries import ChunkIn, InEntry, OutEntry, StreamPosition
 from antiphon.shared_schemas.registry import SessionRow
 from antiphon.shared_schemas.states import SessionKind, SessionState
 from support.scripted_engine import (
@@ -33,6 +34,11 @@ from support.stack import until
 SID = "adx_test"
 
 E = TypeVar("E", bound=OutEntry)
+
+
+def chunks(audio: Samples, size: int = INPUT_RATE // 5) -> list[ChunkIn]:
+    """What a client sends of `audio` (16 kHz), in entries of `size` samples."""
+    return [ChunkIn(audio=float_bytes(audio[i : i + size])) for i in range(0, len(audio), size)]
 
 
 @dataclass

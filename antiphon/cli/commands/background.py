@@ -16,6 +16,7 @@ from antiphon.cli.stack.logs import COLOURS, LOGS_FOLDER, UP_LOG, LogTail, rende
 from antiphon.cli.stack.stack_file import StackFile
 from antiphon.cli.stack.usage import processes_of
 from antiphon.cli.terminal import Terminal, echo, echo_json
+from antiphon.interrupts import INTERRUPTED
 from antiphon.recorder_service.settings import RecorderSettings
 from antiphon.shared_schemas.registry import QueueSnapshot
 
@@ -45,7 +46,7 @@ def down(
                     os.kill(stack.pid, KILL_SIGNAL)
     except KeyboardInterrupt:
         echo(f"it is still stopping; `{command('down --now', folder)}` ends it at once")
-        raise typer.Exit(130) from None
+        raise typer.Exit(INTERRUPTED) from None
     echo("everything has stopped")
 
 

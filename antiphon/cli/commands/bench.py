@@ -10,7 +10,7 @@ import typer
 import uvloop
 from rich.text import Text
 
-from antiphon.broker.redis_server.embedded import free_port
+from antiphon.broker.service.listening import free_port
 from antiphon.cli.common import BUNDLED_QUESTION, ApiKey, fail
 from antiphon.cli.load.plan import AudioTransport, LoadPlan, UserKind
 from antiphon.cli.load.report import report_of, show

@@ -8,6 +8,7 @@ import typer
 
 from antiphon.cli.common import PATIENCE_S, ApiKey, EdgeUrl, Patience, fail
 from antiphon.cli.terminal import StreamedText, echo, read_line
+from antiphon.interrupts import INTERRUPTED
 from antiphon.shared_schemas.wire import Queued
 
 History = list[dict[str, Any]]
@@ -44,7 +45,7 @@ def chat(
         fail(str(error))
     except KeyboardInterrupt:
         echo()
-        raise typer.Exit(0 if interactive else 130) from None
+        raise typer.Exit(0 if interactive else INTERRUPTED) from None
 
 
 class _Edge:

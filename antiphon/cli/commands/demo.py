@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from antiphon.broker.redis_server.embedded import free_port
+from antiphon.broker.service.listening import free_port
 from antiphon.broker.settings import SESSIONS_FOLDER
 from antiphon.cli.common import BUNDLED_QUESTION, PATIENCE_S, SECOND_QUESTION, ApiKey, command
 from antiphon.cli.conversation.conversation import ConversationResult
@@ -32,8 +32,9 @@ from antiphon.cli.stack.stack import (
 from antiphon.cli.terminal import Terminal
 from antiphon.client.errors import ClientError
 from antiphon.client.sound import load_wav
+from antiphon.interrupts import INTERRUPTED
 from antiphon.shared_schemas.config import DuplexConfig
-from antiphon.shared_schemas.recording import META_FILE, Meta, RecordingState, parse_meta
+from antiphon.shared_schemas.recording import RecordingState
 
 GREEDY = DuplexConfig(temperature=0.0)
 """Greedy decoding: the same question gets the same answer."""
@@ -81,7 +82,7 @@ def run_demo(questions: Sequence[Path], data_dir: Path, api_key: str | None) -> 
             return exit_status(error)
         except (KeyboardInterrupt, asyncio.CancelledError):
             console.print("\ninterrupted")
-            return 130
+            return INTERRUPTED
     console.print(f"\nDone in {time.monotonic() - began:.0f} s; every process has stopped.")
     console.print(
         f"Next: `{command('up')}` starts all services until Ctrl-C, with pages for browsers."
@@ -132,22 +133,19 @@ async def _converse(
 
 async def _recorded(sessions: Path, result: ConversationResult) -> Path:
     """The folder of the recording, once it is complete. Raises DemoFailed."""
+    from antiphon.recorder_service.manifest.meta import read_meta
+
     if result.recording is None:
         raise DemoFailed("the session was not recorded")
     folder = sessions / result.recording
     deadline = time.monotonic() + RECORDED_TIMEOUT_S
-    while (meta := _meta(folder)) is None or meta.is_busy:
+    while (meta := read_meta(folder)) is None or meta.is_busy:
         if time.monotonic() > deadline:
             raise DemoFailed(f"the recording in {folder} was not completed")
         await asyncio.sleep(_POLL_S)
     if meta.state is not RecordingState.COMPLETE:
         raise DemoFailed(f"the recording in {folder} was interrupted")
     return folder
-
-
-def _meta(folder: Path) -> Meta | None:
-    path = folder / META_FILE
-    return parse_meta(path.read_bytes()) if path.exists() else None
 
 
 def folder_tree(folder: Path) -> str:

@@ -11,7 +11,7 @@ import orjson
 import typer
 from rich.text import Text
 
-from antiphon.broker.redis_server.embedded import free_port
+from antiphon.broker.service.listening import free_port
 from antiphon.cli.common import ApiKey, fail, given, plain_table, print_table
 from antiphon.cli.evaluate.page import write_page
 from antiphon.cli.evaluate.plan import FULL_CASES, QUICK_CASES, Script, calls, duration_s, scripts

@@ -128,7 +128,10 @@ def _print_page(page: RecordingPage, *, wide: bool) -> None:
         more = f"{len(page.sessions)} of {page.total}; --limit shows up to {_MAX_LISTED}"
         echo(more, dim=True, err=True)
     if not page.complete:
-        echo("only the newest 2000 were searched; narrow with --since", dim=True, err=True)
+        from antiphon.edge.recordings.index import MAX_SEARCHED  # it imports slowly
+
+        searched = f"only the newest {MAX_SEARCHED} were searched; narrow with --since"
+        echo(searched, dim=True, err=True)
 
 
 def show(

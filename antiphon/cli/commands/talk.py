@@ -16,6 +16,7 @@ from antiphon.cli.common import (
     fail,
 )
 from antiphon.cli.terminal import Terminal
+from antiphon.interrupts import INTERRUPTED
 
 
 def talk(
@@ -70,7 +71,7 @@ def talk(
     except (ClientError, UnusableAudio, NoMicrophone) as error:
         fail(f"{error}{_in_writing(question, url)}")
     except KeyboardInterrupt:
-        raise typer.Exit(0 if mic else 130) from None
+        raise typer.Exit(0 if mic else INTERRUPTED) from None
     if not result.answered:
         fail(f"no complete answer came within {patience:.0f} s after the question")
 

@@ -15,8 +15,8 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from antiphon.broker.redis_server.embedded import EmbeddedRedisError, free_port
-from antiphon.broker.service.listening import CannotListen
+from antiphon.broker.redis_server.embedded import EmbeddedRedisError
+from antiphon.broker.service.listening import CannotListen, free_port
 from antiphon.broker.service.logs import hide_in_text
 from antiphon.broker.settings import PRIVATE_FOLDER, SESSIONS_FOLDER
 from antiphon.cli.commands.background import KILL_SIGNAL
@@ -72,6 +72,7 @@ from antiphon.cli.terminal import Terminal, echo_json
 from antiphon.edge.access.guards import AccessPolicy
 from antiphon.inference_worker.engines.types import EngineLoadError
 from antiphon.inference_worker.settings import WorkerSettings
+from antiphon.interrupts import INTERRUPTED
 from antiphon.shared_schemas.registry import WorkerRow
 
 _POLL_S = 0.1
@@ -205,7 +206,7 @@ def start_in_background(plan: StackPlan) -> None:
     except KeyboardInterrupt:
         child.terminate()
         child.wait()
-        raise typer.Exit(130) from None
+        raise typer.Exit(INTERRUPTED) from None
     console.print(addresses(plan, detached=True))
 
 

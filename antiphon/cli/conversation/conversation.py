@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -57,6 +57,11 @@ class SpokenQuestion:
         """Equal chunks; silence fills up the last one of the recording."""
         yield from padded_chunks(self.samples, chunk_s)
         yield from silence(chunk_s)
+
+    async def speak_to(self, send: Callable[[Samples], Awaitable[object]], chunk_s: float) -> None:
+        """Send the chunks in real time from now on. The silence marks the end of the speech."""
+        async for chunk in paced(self.chunks(chunk_s), time.monotonic(), chunk_s):
+            await send(chunk)
 
 
 async def ask(

@@ -2,7 +2,6 @@
 
 import asyncio
 import io
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +11,7 @@ import numpy as np
 from PIL import Image
 
 from antiphon.cli.conversation.conversation import SpokenQuestion, in_background, units
+from antiphon.cli.load.openai import ask_openai, keep_line, read_live, speak_live
 from antiphon.cli.load.plan import LoadLog, LoadRequest, UserKind
 from antiphon.client.chat import ask
 from antiphon.client.duplex import DuplexSession, Unit, connect_duplex
@@ -19,7 +19,6 @@ from antiphon.client.errors import ServerError
 from antiphon.client.half_duplex import HalfDuplexSession, Piece, connect_half_duplex
 from antiphon.client.openai_link import OpenAiLink, connect_live, connect_openai_realtime
 from antiphon.client.options import ClientOptions
-from antiphon.client.sound import paced, padded_chunks
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 from antiphon.shared_schemas.config import USUAL_CHUNK_MS
 from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart
@@ -119,6 +118,12 @@ class SimulatedUser:
             case _:
                 await _converse(self)
 
+    def question(self, n: int, request: LoadRequest) -> SpokenQuestion:
+        """Its `n`th question. The answer of `request` is waited for from the end of the speech."""
+        question = self.inputs.questions[(self.number + n) % len(self.inputs.questions)]
+        request.answer_from = request.due_at + question.speech_end_s
+        return question
+
     def note_failure(self, failure: object) -> None:
         """Count an error that did not end the session."""
         self.log.failures[f"{self.kind}: {failure}"] += 1
@@ -198,8 +203,7 @@ async def _take_openai_turns(user: SimulatedUser) -> None:
 async def _take_openai_turn(
     user: SimulatedUser, link: OpenAiLink, n: int, request: LoadRequest
 ) -> None:
-    question = user.inputs.questions[(user.number + n) % len(user.inputs.questions)]
-    request.answer_from = request.due_at + question.speech_end_s
+    question = user.question(n, request)
     async with asyncio.timeout(question.speech_end_s + _TURN_PATIENCE_S):
         await ask_openai(link, question, request)
 
@@ -226,10 +230,9 @@ async def _ask_all(
 async def _take_turn(
     user: SimulatedUser, session: HalfDuplexSession, n: int, request: LoadRequest
 ) -> None:
-    question = user.inputs.questions[(user.number + n) % len(user.inputs.questions)]
-    request.answer_from = request.due_at + question.speech_end_s
+    question = user.question(n, request)
     async with (
-        in_background(_speak_once(session, question)) as speaking,
+        in_background(question.speak_to(session.send_audio, _PIECE_S)) as speaking,
         asyncio.timeout(question.speech_end_s + _TURN_PATIENCE_S),
     ):
         async for event in session.events():
@@ -242,62 +245,9 @@ async def _take_turn(
                     return
 
 
-async def _speak_once(session: HalfDuplexSession, question: SpokenQuestion) -> None:
-    """Send in real time, then silence, which marks the end of the speech."""
-    async for piece in paced(question.chunks(_PIECE_S), time.monotonic(), _PIECE_S):
-        await session.send_audio(piece)
-
-
 async def _ask(user: SimulatedUser, _n: int, request: LoadRequest) -> None:
     question = [ConversationMessage(Role.USER, (TextPart(QUESTION),))]
     async with ask(user.url, question, **user.how) as answer:
         async for piece in answer.pieces():
             if request.answered_at is None:
                 request.answered_at = piece.received_at
-
-
-_OPENAI_PIECE_S = 0.1
-"""Of a message of OpenAI's Live and Realtime APIs: 16-bit sound at 24 kHz."""
-
-
-async def keep_line(link: OpenAiLink, chunk_ms: int, ends: asyncio.Event) -> int:
-    """Silence until `ends` is set: the time of the session runs on. Returns the number of chunks."""
-    chunks = 0
-    while not ends.is_set():
-        await speak_live(
-            link, np.zeros(chunk_ms * INPUT_RATE // 1000, np.float32), time.monotonic()
-        )
-        chunks += 1
-    return chunks
-
-
-async def read_live(link: OpenAiLink, answers: dict[int, float], chunk_ms: int) -> None:
-    """Note when each chunk was answered. The API tells nothing of those to which the model listens."""
-    async for event in link.events():
-        if event["type"] == "session.output_transcript.delta":
-            answers.setdefault(event["start_ms"] // chunk_ms - 1, time.monotonic())
-
-
-async def speak_live(link: OpenAiLink, chunk: Samples, began: float) -> None:
-    """A chunk in pieces, in real time from `began` on: the server fills gaps with silence."""
-    async for piece in paced(padded_chunks(chunk, _OPENAI_PIECE_S), began, _OPENAI_PIECE_S):
-        await link.speak(piece)
-
-
-async def ask_openai(link: OpenAiLink, question: SpokenQuestion, request: LoadRequest) -> None:
-    """A spoken question, until its answer is complete."""
-    async with in_background(_speak_question(link, question)) as speaking:
-        async for event in link.events():
-            match event["type"]:
-                case "response.created":
-                    speaking.cancel()
-                case "response.output_audio.delta" if request.answered_at is None:
-                    request.answered_at = time.monotonic()
-                case "response.done":
-                    return
-
-
-async def _speak_question(link: OpenAiLink, question: SpokenQuestion) -> None:
-    """In real time, then silence, which marks the end of the speech."""
-    async for piece in paced(question.chunks(_OPENAI_PIECE_S), time.monotonic(), _OPENAI_PIECE_S):
-        await link.speak(piece)

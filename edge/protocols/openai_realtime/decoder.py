@@ -6,10 +6,10 @@ from typing import Any
 
 from antiphon.edge.access.limits import InputBudget
 from antiphon.edge.json_text import ClientFrame
-from antiphon.edge.media.decode import decode_frame
+from antiphon.edge.media.decode import decode_frame, read_sound
 from antiphon.edge.media.voices import UploadedVoices, load_named_voice
 from antiphon.edge.protocols.openai import chosen_voice
-from antiphon.edge.protocols.openai_realtime.items import MAX_ITEMS, ItemReader, read_sound
+from antiphon.edge.protocols.openai_realtime.items import MAX_ITEMS, ItemReader
 from antiphon.edge.protocols.openai_realtime.settings import (
     BETA_CODE,
     DEFAULT_VOICE,

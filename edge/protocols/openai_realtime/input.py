@@ -7,7 +7,7 @@ import orjson
 from msgspec.structs import replace
 
 from antiphon.edge.media.audio_formats import AudioFormat, FormatDecoder
-from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples, to_pcm16
+from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples, pcm16_bytes
 from antiphon.shared_schemas.config import TurnsConfig
 from antiphon.shared_schemas.entries import ChunkIn, InEntry, ItemIn, RespondIn, SettingsIn
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
@@ -115,7 +115,7 @@ class SoundInput:
             return b""
         self._decode()
         samples, self._decoded = np.concatenate([SILENCE, *self._decoded]), []
-        return to_pcm16(samples).astype("<i2", copy=False).tobytes()
+        return pcm16_bytes(samples)
 
     def _decode(self) -> None:
         if self._raw:

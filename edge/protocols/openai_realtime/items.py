@@ -8,10 +8,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from antiphon.edge.media.audio_formats import AudioFormat, FormatDecoder
-from antiphon.edge.media.decode import check_complete, read_image, read_media
+from antiphon.edge.media.decode import check_complete, read_image, read_sound
 from antiphon.edge.protocols.openai_realtime.settings import RealtimeState
 from antiphon.edge.settings import EdgeSettings
-from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, to_pcm16
+from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, pcm16_bytes
 from antiphon.shared_schemas.content import (
     AudioPart,
     ConversationMessage,
@@ -119,7 +119,7 @@ class ItemReader:
 
     def _sound(self, media: Media, field: str, sound_format: AudioFormat) -> AudioPart:
         samples = FormatDecoder(sound_format).decode(read_sound(media, field, sound_format))
-        pcm = to_pcm16(samples).astype("<i2", copy=False).tobytes()
+        pcm = pcm16_bytes(samples)
         seconds, most = len(pcm) / (2 * INPUT_RATE), self._settings.max_chat_audio_s
         if seconds > most:
             raise InvalidInput(f"{field}: {seconds:.1f} s, the limit is {most:g} s", field=field)
@@ -157,15 +157,6 @@ class ItemReader:
             return InvalidInput(f"{field} is required", field=field, code=invalid.code)
         text = f"{field}: {invalid.message.partition(': ')[2]}"
         return InvalidInput(text, field=field)
-
-
-def read_sound(media: Media, field: str, sound_format: AudioFormat) -> bytes:
-    """Whole samples of a client. Raises InvalidInput."""
-    data = read_media(media, field).data
-    if len(data) % sound_format.width:
-        text = f"{field}: {len(data)} bytes are no whole number of samples of {sound_format.width} bytes"
-        raise InvalidInput(text, field=field)
-    return data
 
 
 def _needed(value: Any, field: str) -> Any:

@@ -443,8 +443,7 @@ class OpenAiRealtimeMachine(SessionMachine[RealtimeCommand]):
         del self._responses[entry.response_id]
         self._current = None
         yield from response.announce()
-        ended = list(response.end_message(entry))
-        yield from ended
+        yield from response.end_message(entry)
         if response.message is not None:
             self._ledger.finish(response.message["id"])
         for item in response.items(entry):

@@ -202,13 +202,9 @@ def usage(entry: TurnDoneOut) -> dict[str, Any]:
     read, made, counts = entry.input_tokens, entry.n_tokens, entry.usage
     audio_in = images_in = audio_out = 0
     if counts is not None:
-        audio_in, images_in, audio_out = (
-            counts.input_audio,
-            counts.input_vision,
-            counts.output_audio,
-        )
-        read = counts.input_text + audio_in + images_in
-        made = counts.output_text + audio_out
+        read, made = counts.read, counts.generated
+        audio_in, images_in = counts.input_audio, counts.input_vision
+        audio_out = counts.output_audio
     return {
         "total_tokens": read + made,
         "input_tokens": read,

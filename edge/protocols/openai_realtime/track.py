@@ -10,11 +10,14 @@ class HeardSound(bytes):
     """What the client says: 16-bit PCM at 16 kHz."""
 
 
+PlaybackEvent = Literal["started", "stopped", "cleared"]
+
+
 @dataclass(frozen=True, slots=True)
 class PlaybackReport:
     """What has happened to the sound of an answer. `played_ms`: of the item's sound, so far."""
 
-    event: Literal["started", "stopped", "cleared"]
+    event: PlaybackEvent
     response_id: str
     item_id: str
     played_ms: int

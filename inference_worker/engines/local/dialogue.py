@@ -1,7 +1,7 @@
 """The dialogue of a session as the language model sees it."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -25,6 +25,9 @@ _WIDE = re.compile("[\u2e80-\uffff\U00020000-\U0003ffff]")
 
 LlmMessage = dict[str, Any]
 """A message in the form of OpenAI's API."""
+
+LlmContent = str | list[dict[str, Any]]
+"""The content of a message: a text, or parts."""
 
 
 @dataclass(slots=True)
@@ -85,13 +88,12 @@ class Dialogue:
     @property
     def last_answer(self) -> str:
         """The assistant's last turn, complete or not."""
-        return next((turn.text for turn in reversed(self._turns) if turn.role == "assistant"), "")
+        return self._last_answer.text if self._last_answer else ""
 
     @property
     def rest_of_cut_answer(self) -> str:
         """The part of the last answer that was not played, if the user interrupted it."""
-        answers = (turn for turn in reversed(self._turns) if turn.role == "assistant")
-        last = next((turn for turn in answers if turn.text.strip() != STOPPED), None)
+        last = next((turn for turn in self._answers() if turn.text.strip() != STOPPED), None)
         return last.rest if last is not None and last.interrupted else ""
 
     @property
@@ -129,15 +131,13 @@ class Dialogue:
 
     def set_played(self, played_ms: float) -> None:
         """Set how much of the current or last answer the client has played."""
-        answers = [turn for turn in self._turns if turn.role == "assistant"]
-        if answers:
-            answers[-1].played_ms = played_ms
+        if self._last_answer:
+            self._last_answer.played_ms = played_ms
 
     def interrupt_answer(self, played_ms: float) -> None:
         """The user interrupted the last answer when so much of it had been played."""
-        answers = [turn for turn in self._turns if turn.role == "assistant"]
-        if answers:
-            answers[-1].played_ms, answers[-1].interrupted = played_ms, True
+        if last := self._last_answer:
+            last.played_ms, last.interrupted = played_ms, True
 
     def end_turn(self) -> None:
         self._turn_open = False
@@ -193,6 +193,14 @@ class Dialogue:
         self.trim(self._tokens() - 1.0)
         return len(self._turns) < before
 
+    @property
+    def _last_answer(self) -> _Turn | None:
+        return next(self._answers(), None)
+
+    def _answers(self) -> Iterator[_Turn]:
+        """The assistant's turns, newest first."""
+        return (turn for turn in reversed(self._turns) if turn.role == "assistant")
+
     def _tokens(self) -> float:
         return turn_tokens(self._system) + sum(turn.tokens for turn in self._turns)
 
@@ -233,7 +241,8 @@ def without_faults(
         if shown is None:
             joins = True
         elif joins and kept and kept[-1]["role"] == shown["role"] == "user":
-            kept[-1] = {**shown, "content": _joined(kept[-1]["content"], shown["content"])}
+            both = joined_contents(kept[-1]["content"], shown["content"], continuation)
+            kept[-1] = {**shown, "content": both}
             joins = False
         else:
             kept.append(shown)
@@ -257,11 +266,15 @@ def _before_fault(message: LlmMessage, sentences: Iterable[str]) -> LlmMessage |
     return message
 
 
-def _joined(first: str | list[dict[str, Any]], second: str | list[dict[str, Any]]) -> Any:
-    """The contents of two messages as one."""
+def parts_of(content: LlmContent) -> list[dict[str, Any]]:
+    """A text is one part."""
+    return content if isinstance(content, list) else [{"type": "text", "text": content}]
+
+
+def joined_contents(
+    first: LlmContent, second: LlmContent, following: Callable[[str, str], str]
+) -> LlmContent:
+    """The contents of two messages as one. `following` is how a second text follows a first one."""
     if isinstance(first, str) and isinstance(second, str):
-        return f"{first}{continuation(first, second)}"
-    parts = (
-        [{"type": "text", "text": one}] if isinstance(one, str) else one for one in (first, second)
-    )
-    return [part for content in parts for part in content]
+        return f"{first}{following(first, second)}"
+    return [*parts_of(first), *parts_of(second)]

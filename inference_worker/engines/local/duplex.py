@@ -123,7 +123,7 @@ class LocalDuplexView(DuplexView):
         self._speech_input = SpeechInput(models.recogniser, rules, self._slot.pool)
         self._conversation = Conversation(self._slot, config, system_prompt)
         self._conversation.greet(words_of(config.greeting, self._slot.options.language))
-        self._units, self._input_ms, self._break = 0, 0.0, False
+        self._units, self._input_ms = 0, 0.0
         self._texts = []
         self._check_in = CheckIn(config.check_in_s)
         return self._conversation.prompt_tokens
@@ -165,7 +165,7 @@ class LocalDuplexView(DuplexView):
             raise EngineError("generate needs a prefilled unit")
         begun = time.perf_counter()
         must_listen = self._units < self._config.force_listen_count and not conversation.greeting
-        silenced = force_listen or self._break or must_listen
+        silenced = force_listen or must_listen
         self._units += 1
         if silenced:
             conversation.interrupt()

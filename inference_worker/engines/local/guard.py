@@ -114,7 +114,7 @@ class AnswerGuard:
     ) -> None:
         """`ends_empty`: replace an answer that begins with EMPTY_OPENINGS, and end one in which they follow.
 
-        Such an answer says no sentence twice, and none of those in `said`. It ends before one of LEAKS.
+        Such an answer says no sentence twice, and none of those in `said`. It ends before one that `leaks`.
         """
         self.ended = False
         self._repeats = repeats

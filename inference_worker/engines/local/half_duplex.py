@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from antiphon.inference_worker.engines.common.barge_in import Words
+from antiphon.inference_worker.engines.common.pictures import picture_part
 from antiphon.inference_worker.engines.local.answer import (
     FixedText,
     LocalAnswer,
@@ -20,7 +21,6 @@ from antiphon.inference_worker.engines.local.hearing.transcription import transc
 from antiphon.inference_worker.engines.local.models import LocalSlot
 from antiphon.inference_worker.engines.local.pictures import (
     Pictures,
-    picture_part,
     text_part,
 )
 from antiphon.inference_worker.engines.local.remote.generation import estimated_tokens

@@ -55,7 +55,7 @@ _TOP_K = 20
 _ONLY_THINKS = "the model only thinks, and says nothing; use one that answers without thoughts"
 _EMPTY = "the model gave an empty answer"
 
-_log = structlog.get_logger()
+log = structlog.get_logger()
 
 
 class LocalGeneration(Generation):
@@ -341,7 +341,7 @@ class LocalLanguageModel(LanguageModel):
         """Log a change of why the answers are empty."""
         before, self.trouble = self.trouble, reason
         if reason and reason != before:
-            _log.warning("language_model_gives_no_answer", reason=reason)
+            log.warning("language_model_gives_no_answer", reason=reason)
 
     def close(self) -> None:
         self._calls.shutdown()

@@ -4,16 +4,14 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import pybase64
 from PIL import Image
 
+from antiphon.inference_worker.engines.common.pictures import picture_part
 from antiphon.inference_worker.engines.common.video import VideoBudget, frames_at
 from antiphon.inference_worker.engines.local.dialogue import LlmMessage
 from antiphon.inference_worker.engines.local.sight.scene import Scene
 from antiphon.inference_worker.engines.local.sight.sight import Sight
 from antiphon.inference_worker.engines.types import InputRefused, UnsupportedContent
-
-_MAGIC = ((b"\x89PNG", "image/png"), (b"RIFF", "image/webp"))
 
 _FRAMES = 3
 """Frames of a video that are looked at."""
@@ -29,13 +27,6 @@ _BLIND_S = 3.0
 
 def text_part(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
-
-
-def picture_part(data: bytes) -> dict[str, Any]:
-    """A JPEG, PNG or WebP file as a data URL."""
-    kind = next((kind for magic, kind in _MAGIC if data.startswith(magic)), "image/jpeg")
-    url = f"data:{kind};base64,{pybase64.b64encode(data).decode()}"
-    return {"type": "image_url", "image_url": {"url": url}}
 
 
 class Pictures:

@@ -30,7 +30,7 @@ _REHEARSES_AFTER_S = 2.0
 _THREADS_PER_SLOT = 3
 """A reply, the reply that it replaces, and the read-ahead of the dialogue may overlap."""
 
-_log = structlog.get_logger()
+log = structlog.get_logger()
 
 
 class LocalProcessor(UnifiedProcessor):
@@ -77,7 +77,7 @@ class LocalProcessor(UnifiedProcessor):
     def load(self, report: LoadProgress) -> None:
         self._models = LocalModels.load(self._options, report)
         self._pool.submit(self._rehearse, self._models.voices)
-        _log.info("local_engine_loaded", model=self.info.model, slots=self._options.slots)
+        log.info("local_engine_loaded", model=self.info.model, slots=self._options.slots)
 
     @property
     def trouble(self) -> str:
@@ -110,7 +110,7 @@ class LocalProcessor(UnifiedProcessor):
                 if voices.rehearse(lambda: is_used.is_set() or _is_busy()):
                     return
         except Exception as error:  # noqa: BLE001 - answers can do without it
-            _log.warning("rehearsal_failed", error=repr(error))
+            log.warning("rehearsal_failed", error=repr(error))
 
     def _open(self, view_type: Callable[[LocalSlot], ViewT]) -> ViewT:
         if self._models is None:

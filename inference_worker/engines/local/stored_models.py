@@ -3,11 +3,11 @@
 Facts are those of the publishers, scores are our measurements.
 """
 
-import importlib.util
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from antiphon.inference_worker.engines.common.installed_packages import package_folders
 from antiphon.inference_worker.engines.local.gguf_file import NotGguf, read_header
 from antiphon.inference_worker.engines.types import EngineLoadError
 
@@ -116,9 +116,8 @@ def bundled_model() -> Path:
     The package is not imported: that would need llama-cpp-python. Raises EngineLoadError if it is
     not installed.
     """
-    spec = importlib.util.find_spec(WEIGHTS_PACKAGE)
-    folders = spec.submodule_search_locations if spec else None
-    models = [path for folder in folders or () for path in sorted(Path(folder).glob("*.gguf"))]
+    folders = package_folders(WEIGHTS_PACKAGE)
+    models = [path for folder in folders for path in sorted(folder.glob("*.gguf"))]
     if not models:
         raise EngineLoadError(
             f"the local engine needs the weights in the package {WEIGHTS_PACKAGE!r}, "

@@ -80,7 +80,7 @@ async def read_turns(broker: Broker, claim: Claim) -> TurnsHistory:
     streams, keys, sid, ticket = broker.streams, broker.keys, claim.sid, claim.ticket
     pasts = [record async for record in streams.history(keys.past_items(sid), ticket)]
     past = pasts[-1][1] if pasts else None
-    after = _bounds(past)
+    after = TrimBounds.of(past) if past else None
     outputs = [
         record
         async for record in streams.history(
@@ -98,7 +98,8 @@ async def read_turns(broker: Broker, claim: Claim) -> TurnsHistory:
 
 def recover_turns(history: TurnsHistory) -> RecoveredTurns:
     """Apply each output after the input that it names, as the worker before did. Raises Unrecoverable."""
-    past, covered = history.past, _bounds(history.past)
+    past = history.past
+    covered = TrimBounds.of(past) if past else None
     state = RecoveredTurns(covered=covered)
     if past is not None and covered is not None:
         state.conversation = TurnsConversation.restored(past)
@@ -121,12 +122,6 @@ def recover_turns(history: TurnsHistory) -> RecoveredTurns:
         state.apply_input(waiting[1])
         state.position, waiting = waiting[0], next(inputs, None)
     return state
-
-
-def _bounds(past: PastItems | None) -> TrimBounds | None:
-    if past is None:
-        return None
-    return TrimBounds(StreamPosition.parse(past.last_input), StreamPosition.parse(past.last_output))
 
 
 def _check_whole(records: Sequence[tuple[StreamPosition, InEntry | OutEntry]], before: int) -> None:

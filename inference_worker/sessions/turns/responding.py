@@ -18,7 +18,6 @@ from antiphon.inference_worker.engines.types import (
     ContextFull,
     Delta,
     EngineError,
-    TooManyRequests,
     UnsupportedContent,
     no_progress,
 )
@@ -48,7 +47,6 @@ from antiphon.shared_schemas.entries import (
     TurnDoneOut,
 )
 from antiphon.shared_schemas.entries.turns import new_item_id
-from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.unit_result import TokenUsage
 
 _TRANSCRIPT_PATIENCE_S = 0.3
@@ -232,7 +230,7 @@ class Responder:
         except EngineError as error:
             attempt = self._begun  # what it has said stays said
             if not wanted.cancelled:
-                await self._report(error)
+                await publish_error(self._context, self._session, self.handled, error)
                 return await self._finish(wanted, attempt, failed=True)
         finally:
             self._answering = None
@@ -363,16 +361,6 @@ class Responder:
         items = (item for item in reversed(self.conversation.items))
         asked = next((item for item in items if item.message.role is Role.USER), None)
         return {"user": asked.as_text.text} if asked and asked.as_text.text else {}
-
-    async def _report(self, error: EngineError) -> None:
-        code = ErrorCode.INFERENCE_ERROR
-        if isinstance(error, ContextFull):
-            code = ErrorCode.CONTEXT_FULL
-        elif isinstance(error, UnsupportedContent):
-            code = ErrorCode.INVALID_FIELD
-        elif isinstance(error, TooManyRequests):
-            code = ErrorCode.RATE_LIMITED
-        await publish_error(self._context, self._session, self.handled, error, code=code)
 
     async def _transcribe(self, item_id: str) -> None:
         """By the engine, or by the recogniser beside it."""

@@ -11,7 +11,12 @@ import structlog
 from antiphon.broker.retry import retry_until_available
 from antiphon.inference_worker.sessions.claimed_session import ClaimedSession
 from antiphon.inference_worker.sessions.conversation_past import ConversationPast, TrimBounds
-from antiphon.inference_worker.sessions.mailbox import QueuedInput, SessionMailbox, open_mailbox
+from antiphon.inference_worker.sessions.mailbox import (
+    SPEECH_BACKLOG_CHUNKS,
+    QueuedInput,
+    SessionMailbox,
+    open_mailbox,
+)
 from antiphon.inference_worker.sessions.turns.listening import (
     LEAST_COMMITTED_S,
     MOST_BUFFERED_S,
@@ -24,7 +29,7 @@ from antiphon.inference_worker.sessions.turns.recovery import (
 )
 from antiphon.inference_worker.sessions.turns.responding import ChatViews, Responder
 from antiphon.inference_worker.sessions.worker_context import WorkerContext
-from antiphon.shared_schemas.audio import Samples, samples_from_bytes, to_pcm16
+from antiphon.shared_schemas.audio import Samples, pcm16_bytes, samples_from_bytes
 from antiphon.shared_schemas.config import TurnsConfig
 from antiphon.shared_schemas.entries import (
     BreakIn,
@@ -50,9 +55,6 @@ from antiphon.shared_schemas.entries.turns import new_item_id, new_response_id
 from antiphon.shared_schemas.states import EndReason, SessionState
 
 log = structlog.get_logger()
-
-_BACKLOG_CHUNKS = 1000
-"""Speech is never skipped to catch up: the detector is a hundred times faster than speech."""
 
 _LOOK_S = 1.0
 _STORED_BYTES_PER_S = 64 * 1024
@@ -115,10 +117,8 @@ class TurnsRunner:
         state.listener.guard(transcriber.words_in if transcriber else None)
         if state.position is not None:
             await self._begin(state.conversation.config)
-        patience_s = context.settings.broker_patience_s
-        async with open_mailbox(
-            context.broker, claim.sid, self._handled, _BACKLOG_CHUNKS, patience_s
-        ) as mailbox:
+        limit = SPEECH_BACKLOG_CHUNKS
+        async with open_mailbox(context, claim.sid, self._handled, limit) as mailbox:
             return await self._serve(mailbox)
 
     async def _serve(self, mailbox: SessionMailbox) -> EndReason:
@@ -239,7 +239,7 @@ class TurnsRunner:
     ) -> None:
         item_id = self._state.speech_id or new_item_id()
         self._state.speech_id = ""
-        pcm = to_pcm16(audio).astype("<i2", copy=False).tobytes()
+        pcm = pcm16_bytes(audio)
         added = ItemOut(
             input_n=n, item_id=item_id, audio=pcm, stopped_ms=stopped_ms, response_id=response_id
         )

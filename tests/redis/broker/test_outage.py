@@ -9,7 +9,6 @@ from redis.asyncio import Redis
 
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.errors import BrokerUnavailable, StoreFull
-from antiphon.broker.events import follow
 from antiphon.broker.retry import retry_until_available
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.entries import ChunkIn
@@ -78,7 +77,7 @@ async def test_no_session_is_lost_in_an_outage_longer_than_the_lease(
             lost.update((await broker.registry.edge_beat("edge-1", serving)).over)
 
         async def watch_all() -> None:
-            async for events in follow(watch):
+            async for events in watch.follow():
                 seen.extend(events)
 
         await serve(broker)

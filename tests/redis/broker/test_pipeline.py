@@ -59,7 +59,7 @@ class Wire:
 
 def pipeline_to(url: str, timeout_s: float = 30.0, *, in_pieces: bool = False) -> Pipeline:
     settings = BrokerSettings(redis_url=url, redis_timeout_s=timeout_s)
-    pool = shared_pool(settings, RedisAddress.parse(url))
+    pool = shared_pool(settings, RedisAddress.parse(url), only_master=True)
     return Pipeline(pool.new_connection, timeout_s, in_pieces=in_pieces)
 
 
@@ -221,7 +221,7 @@ async def test_a_reset_within_a_long_command_fails_it_and_what_waits_behind_it(w
 @on_both_loops
 async def test_a_short_command_does_not_wait_for_a_long_one(wire: Wire) -> None:
     settings = BrokerSettings(redis_url=wire.proxy.url, redis_timeout_s=30.0)
-    node = RedisNode(shared_pool(settings, RedisAddress.parse(wire.proxy.url)))
+    node = RedisNode(shared_pool(settings, RedisAddress.parse(wire.proxy.url), only_master=True))
     try:
         wire.proxy.request_bytes_per_s = 100_000
         key, data = f"slow-{free_port()}", bytes(8 * LONG_BYTES)
@@ -362,7 +362,8 @@ async def test_a_reply_that_is_not_of_redis_fails_the_call(wire: Wire) -> None:
         await reader.read()
 
     async with tcp_server(answer) as port:
-        pool = shared_pool(BrokerSettings(), RedisAddress.parse(f"redis://127.0.0.1:{port}"))
+        address = RedisAddress.parse(f"redis://127.0.0.1:{port}")
+        pool = shared_pool(BrokerSettings(), address, only_master=True)
 
         def without_handshake() -> RedisConnection:
             connection = pool.new_connection()

@@ -10,11 +10,10 @@ import pytest
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
 from antiphon.inference_worker.engines.types import Delta
-from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples, float_bytes
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples
 from antiphon.shared_schemas.config import HalfDuplexConfig
 from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart, flatten
 from antiphon.shared_schemas.entries import (
-    ChunkIn,
     DeltaOut,
     ErrorOut,
     GeneratingOut,
@@ -27,7 +26,7 @@ from antiphon.shared_schemas.entries import (
 from antiphon.shared_schemas.states import EndReason, SessionKind
 from support.scripted_engine import ScriptedConversation, ScriptedHalfDuplexView
 from support.synthetic_speech import GERMANY, ITALY, cough, silence, spoken
-from support.worker_harness import OpenSession, StreamClient, running_worker, stream_client
+from support.worker_harness import OpenSession, StreamClient, chunks, running_worker, stream_client
 
 KIND = SessionKind.HALF_DUPLEX
 STORY = "Once there was a dog. It had a friend, who was a cat. They lived in a house by the sea."
@@ -62,10 +61,6 @@ class Story:
         if self._deaf:
             return "stop" in conversation.calls
         return conversation.silenced.is_set()
-
-
-def chunks(audio: Samples, size: int = INPUT_RATE // 5) -> list[ChunkIn]:
-    return [ChunkIn(audio=float_bytes(audio[i : i + size])) for i in range(0, len(audio), size)]
 
 
 async def in_answer(client: StreamClient, *, barge_in: bool = True, greeting: str = "") -> None:

@@ -11,6 +11,7 @@ from antiphon.inference_worker.engines.types import (
     ContextFull,
     Delta,
     EngineError,
+    InputRefused,
     TooManyRequests,
     UnsupportedContent,
 )
@@ -222,6 +223,7 @@ async def test_a_client_without_a_request_frees_the_worker(open_session: OpenSes
             "messages.1.content.0",
             EndReason.ERROR,
         ),
+        (InputRefused("too short"), ErrorCode.INVALID_FIELD, None, EndReason.ERROR),
         (ContextFull("full"), ErrorCode.CONTEXT_FULL, None, EndReason.CONTEXT_FULL),
         (EngineError("hiccup"), ErrorCode.INFERENCE_ERROR, None, EndReason.ERROR),
         (TooManyRequests("later"), ErrorCode.RATE_LIMITED, None, EndReason.ERROR),

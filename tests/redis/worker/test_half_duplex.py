@@ -22,7 +22,6 @@ from antiphon.shared_schemas.config import HalfDuplexConfig, HalfDuplexSessionCo
 from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart, flatten
 from antiphon.shared_schemas.entries import (
     BreakIn,
-    ChunkIn,
     DeltaOut,
     ErrorOut,
     GeneratingOut,
@@ -51,6 +50,7 @@ from support.worker_harness import (
     OpenSession,
     RunningWorker,
     StreamClient,
+    chunks,
     running_worker,
     stream_client,
 )
@@ -66,10 +66,6 @@ def prepare(timeout_s: float = 60.0) -> HalfDuplexPrepareIn:
     return HalfDuplexPrepareIn(
         content=content, blobs=blobs, config=HalfDuplexConfig(session=session)
     )
-
-
-def chunks(audio: Samples, size: int = INPUT_RATE // 2) -> list[ChunkIn]:
-    return [ChunkIn(audio=float_bytes(audio[i : i + size])) for i in range(0, len(audio), size)]
 
 
 async def prepared(client: StreamClient) -> None:

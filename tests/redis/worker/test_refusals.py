@@ -27,6 +27,7 @@ from antiphon.shared_schemas.entries import (
     InEntry,
     PrepareIn,
 )
+from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.states import SessionKind
 from antiphon.shared_schemas.unit_result import UnitResult
 from support.scripted_engine import ScriptedConversation, ScriptedView
@@ -47,9 +48,9 @@ KINDS: dict[str, tuple[SessionKind, list[InEntry]]] = {
     "chat": (SessionKind.CHAT, [ChatIn(content=CONTENT, blobs=BLOBS, options=ChatOptions())]),
 }
 REFUSALS = [
-    UnsupportedContent("the engine does not see", "content.0"),
-    ContextFull("the prompt is too long"),
-    InputRefused("the voice is too short"),
+    (UnsupportedContent("the engine does not see", "content.0"), ErrorCode.INVALID_FIELD),
+    (ContextFull("the prompt is too long"), ErrorCode.CONTEXT_FULL),
+    (InputRefused("the voice is too short"), ErrorCode.INVALID_FIELD),
 ]
 
 
@@ -90,17 +91,20 @@ def failing(error: Exception, monkeypatch: pytest.MonkeyPatch, step: str) -> dic
 
 
 @pytest.mark.parametrize("step", KINDS)
-@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: refusal.reason)
+@pytest.mark.parametrize(("refusal", "code"), REFUSALS)
 async def test_a_refusal_is_no_error_of_the_engine(
     broker: Broker,
     settings: BrokerSettings,
     monkeypatch: pytest.MonkeyPatch,
     step: str,
     refusal: InputRefused,
+    code: ErrorCode,
 ) -> None:
     options = failing(refusal, monkeypatch, step)
     error, errors, refused, levels = await served(broker, settings, *KINDS[step], **options)
-    assert error.message == str(refusal)
+    # Only a conversation has a full context: a prompt can be shortened, and the session continues.
+    expected = ErrorCode.INVALID_FIELD if step == "prepare" else code
+    assert (error.code, error.message) == (expected, str(refusal))
     assert errors == 0
     assert refused == {refusal.reason: 1}
     assert levels <= {"debug", "info"}
@@ -111,7 +115,8 @@ async def test_an_error_of_the_engine_is_no_refusal(
     broker: Broker, settings: BrokerSettings, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     options = failing(EngineError("no memory left"), monkeypatch, step)
-    _, errors, refused, levels = await served(broker, settings, *KINDS[step], **options)
+    error, errors, refused, levels = await served(broker, settings, *KINDS[step], **options)
+    assert error.code == ErrorCode.INFERENCE_ERROR
     assert errors == 1
     assert not refused
     assert "warning" in levels
@@ -133,7 +138,8 @@ async def test_an_error_of_the_engine_is_no_refusal(
 async def test_what_the_engine_does_not_offer_is_refused(
     broker: Broker, settings: BrokerSettings, kind: SessionKind, sent: InEntry
 ) -> None:
-    _, errors, refused, levels = await served(broker, settings, kind, [sent])
+    error, errors, refused, levels = await served(broker, settings, kind, [sent])
+    assert error.code == ErrorCode.INVALID_FIELD
     assert errors == 0
     assert refused == {RefusalReason.UNSUPPORTED: 1}
     assert levels <= {"debug", "info"}

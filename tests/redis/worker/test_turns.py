@@ -7,14 +7,18 @@ import pytest
 
 from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
-from antiphon.inference_worker.engines.types import Delta, EngineError
+from antiphon.inference_worker.engines.types import (
+    Delta,
+    EngineError,
+    InputRefused,
+    TooManyRequests,
+)
 from antiphon.inference_worker.sessions.turns.listening import MOST_BUFFERED_S
 from antiphon.shared_schemas.audio import (
     INPUT_RATE,
     OUTPUT_RATE,
     PcmFormat,
     Samples,
-    float_bytes,
 )
 from antiphon.shared_schemas.config import TurnsConfig
 from antiphon.shared_schemas.content import (
@@ -45,12 +49,13 @@ from antiphon.shared_schemas.entries import (
     TurnDoneOut,
     VadOut,
 )
+from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.states import EndReason, SessionKind
 from support.scripted_engine import HeldAnswer, ScriptedConversation
 from support.stack import until
 from support.synthetic_speech import GERMANY, ITALY, cough, silence, spoken
 from support.tools import WEATHER
-from support.worker_harness import SID, OpenSession, running_worker, stream_client
+from support.worker_harness import SID, OpenSession, chunks, running_worker, stream_client
 
 KIND = SessionKind.TURNS
 QUESTION = np.concatenate([spoken(ITALY, lead_s=0.6), silence(1.0)])
@@ -64,10 +69,6 @@ def item(text: str, item_id: str, after: str | None = None, role: Role = Role.US
 
 def asks(response_id: str, config: TurnsConfig = PUSH) -> RespondIn:
     return RespondIn(response_id=response_id, config=config)
-
-
-def chunks(audio: Samples, size: int = INPUT_RATE // 10) -> list[ChunkIn]:
-    return [ChunkIn(audio=float_bytes(audio[i : i + size])) for i in range(0, len(audio), size)]
 
 
 def kinds(entries: list[OutEntry]) -> list[type[OutEntry]]:
@@ -247,17 +248,28 @@ async def test_a_recorded_answer_has_only_the_newest_sound_of_the_user(
         await client.receive_until(TurnDoneOut)
 
 
-async def test_the_words_of_an_answer_that_fails_are_remembered(open_session: OpenSession) -> None:
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [
+        (EngineError("no memory left"), ErrorCode.INFERENCE_ERROR),
+        (InputRefused("unreadable"), ErrorCode.INVALID_FIELD),
+        (TooManyRequests("later"), ErrorCode.RATE_LIMITED),
+    ],
+)
+async def test_the_words_of_an_answer_that_fails_are_remembered(
+    open_session: OpenSession, failure: EngineError, code: ErrorCode
+) -> None:
     """The user has heard them."""
 
     def breaks(_conversation: ScriptedConversation) -> Iterator[Delta]:
         yield Delta(text="Rome is", n_tokens=2)
-        raise EngineError("no memory left")
+        raise failure
 
     async with open_session(answer=breaks) as (worker, client):
         await client.send(SettingsIn(config=PUSH), item("Hello.", "a"), asks("r1"))
         before, done = await client.receive_until(TurnDoneOut)
         assert kinds(before)[-2:] == [DeltaOut, ErrorOut]
+        assert [entry.code for entry in before if isinstance(entry, ErrorOut)] == [code]
         assert (done.failed, done.text) == (True, "Rome is")
         [generating] = [entry for entry in before if isinstance(entry, GeneratingOut)]
         await client.send(item("Go on.", "b", generating.item_id), asks("r2"))

@@ -10,15 +10,14 @@ import numpy as np
 
 from antiphon.broker.client import Broker
 from antiphon.broker.errors import BrokerUnavailable
+from antiphon.recorder_service.manifest.meta import read_meta
 from antiphon.shared_schemas.recording import (
-    META_FILE,
     RECORDING_FILE,
     DuplexRecording,
     Meta,
     RecordingState,
     TurnRecording,
     UnitRecord,
-    parse_meta,
     parse_recording,
 )
 from antiphon.shared_schemas.registry import QueueSnapshot, SessionEvent
@@ -145,24 +144,19 @@ async def check_sessions(
 
 async def _check_recording(session: ChaosSession, folder: Path, loses_writes: bool) -> list[str]:
     def is_finished() -> bool:
-        meta = _meta(folder)
+        meta = read_meta(folder)
         return meta is not None and meta.state is not RecordingState.RECORDING
 
     try:
         await until(is_finished, within_s=60, every_s=0.2)
     except TimeoutError:
-        return [f"{session.sid}: its recording is not finished: {folder.name} {_meta(folder)}"]
-    meta = _meta(folder)
+        return [f"{session.sid}: its recording is not finished: {folder.name} {read_meta(folder)}"]
+    meta = read_meta(folder)
     assert meta is not None
     recording = parse_recording((folder / RECORDING_FILE).read_bytes())
     found = RecordingAudit(session, folder, meta, recording, loses_writes)
     found.check()
     return [f"{session.sid}: {text} ({folder.name})" for text in found.violations]
-
-
-def _meta(folder: Path) -> Meta | None:
-    path = folder / META_FILE
-    return parse_meta(path.read_bytes()) if path.exists() else None
 
 
 class RecordingAudit:

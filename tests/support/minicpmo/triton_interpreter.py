@@ -40,7 +40,7 @@ from antiphon.inference_worker.engines.minicpmo.model.load import (
     compute_buffers,
     load_network,
 )
-from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO
+from antiphon.inference_worker.engines.minicpmo.model.network import MiniCPMO, fused_kernels
 from antiphon.inference_worker.engines.minicpmo.model.quantized_weight import (
     QuantizedWeight,
     dequantize,
@@ -66,13 +66,6 @@ def interpreter() -> Iterator[ProcessPoolExecutor]:
             yield pool
     finally:
         del os.environ["TRITON_INTERPRET"]
-
-
-def fused_kernels() -> TorchKernels:
-    """The kernels as on a GPU."""
-    from antiphon.inference_worker.engines.minicpmo.model.fused_kernels import FusedKernels
-
-    return FusedKernels()
 
 
 @torch.inference_mode()

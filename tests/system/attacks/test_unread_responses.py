@@ -22,8 +22,10 @@ LARGE = 24 * 1024 * 1024
 @pytest.fixture
 def recording(tmp_path: Path) -> str:
     """A recording with a large uploaded file."""
-    recording = recorded(tmp_path, units=2)
-    with (tmp_path / recording / "frontend_replay.wav").open("wb") as file:
+    folder = tmp_path / "sessions"
+    folder.mkdir()
+    recording = recorded(folder, units=2)
+    with (folder / recording / "frontend_replay.wav").open("wb") as file:
         file.truncate(LARGE)
     return recording
 
@@ -57,7 +59,7 @@ async def _received(caller: socket.socket, pause_s: float) -> int:
 async def test_an_unread_download_is_cut_off(
     settings: BrokerSettings, tmp_path: Path, recording: str, rest: str
 ) -> None:
-    limits = {"send_stall_s": 0.2, "recordings_dir": tmp_path}
+    limits = {"send_stall_s": 0.2, "data_dir": tmp_path}
     path = f"/api/sessions/{recording}/{rest}"
     async with running_edge(settings, **limits) as edge, download(edge, path) as caller:
         rejected = edge.edge.metrics.rejected.labels("slow_consumer")
@@ -70,7 +72,7 @@ async def test_a_slow_download_is_completed(
     settings: BrokerSettings, tmp_path: Path, recording: str
 ) -> None:
     """It takes several times as long as a client may read nothing."""
-    limits = {"send_stall_s": 1.0, "recordings_dir": tmp_path}
+    limits = {"send_stall_s": 1.0, "data_dir": tmp_path}
     path = f"/api/sessions/{recording}/assets/frontend_replay.wav"
     async with running_edge(settings, **limits) as edge, download(edge, path) as caller:
         assert await _received(caller, 0.03) >= LARGE
@@ -82,7 +84,7 @@ async def test_downloads_are_limited_by_address(
     """By the client's address also behind a proxy. Loopback is not counted, except in this test."""
     monkeypatch.setattr(AccessPolicy, "client_limit_key", lambda *_: "client")
     path = f"/api/sessions/{recording}/assets/frontend_replay.wav"
-    limits = {"max_sockets_per_address": 3, "recordings_dir": tmp_path}
+    limits = {"max_sockets_per_address": 3, "data_dir": tmp_path}
     async with (
         running_edge(settings, **limits) as edge,
         edge.http() as http,

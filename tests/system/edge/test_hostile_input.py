@@ -135,6 +135,7 @@ async def test_f15_other_data_is_not_taken_for_sound(
     voice = {"name": "text", "audio_base64": data}
     upload = await http.post("/api/assets/ref_audio", json=voice)
     assert (upload.status_code, upload.json()["code"]) == (400, "invalid_field")
+    assert upload.json()["field"] == "audio_base64"
     assert text in upload.json()["message"]
 
 

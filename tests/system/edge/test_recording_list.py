@@ -21,7 +21,7 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 @pytest.fixture
 async def http(settings: BrokerSettings, root: Path) -> AsyncIterator[httpx.AsyncClient]:
-    async with running_edge(settings, recordings_dir=root) as edge, edge.http() as client:
+    async with running_edge(settings, data_dir=root.parent) as edge, edge.http() as client:
         yield client
 
 

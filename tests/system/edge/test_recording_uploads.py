@@ -31,7 +31,7 @@ def recording(root: Path) -> str:
 
 @pytest.fixture
 async def edge(settings: BrokerSettings, root: Path) -> AsyncIterator[RunningEdge]:
-    async with running_edge(settings, recordings_dir=root, max_upload_bytes=LIMIT) as running:
+    async with running_edge(settings, data_dir=root.parent, max_upload_bytes=LIMIT) as running:
         yield running
 
 
@@ -215,7 +215,7 @@ async def test_an_upload_leaves_the_reserve_of_free_space(
         return int(free * 2**30) if calls == 1 else 2**29
 
     monkeypatch.setattr(disk, "free_bytes", measured)
-    async with running_edge(settings, recordings_dir=root) as running, running.http() as http:
+    async with running_edge(settings, data_dir=root.parent) as running, running.http() as http:
         for free in (2.0, 0.5):
             calls = 0
             answer = await http.post(url(recording), **body(wav(), "audio/wav"))

@@ -381,7 +381,7 @@ async def test_an_edge_without_the_recordings(
     settings: BrokerSettings, tmp_path: Path, root: Path
 ) -> None:
     async with (
-        running_edge(settings, recordings_dir=tmp_path / "nowhere") as edge,
+        running_edge(settings, data_dir=tmp_path / "nowhere") as edge,
         edge.http() as http,
     ):
         for path in (
@@ -394,7 +394,7 @@ async def test_an_edge_without_the_recordings(
             assert "data_dir" in answer.json()["message"]
     recording = recorded(root)
     async with (
-        running_edge(settings, recordings_dir=root, data_dir=tmp_path / "nowhere") as edge,
+        running_edge(settings, data_dir=tmp_path) as edge,
         edge.http() as http,
     ):
         assert (await http.get(api(recording))).status_code == 200
@@ -571,11 +571,13 @@ async def test_comments(http: httpx.AsyncClient, root: Path, recording: str) -> 
     assert (root / recording / "comment.txt").read_text() == "Schön war’s 🎵"
     long = await http.post(url, json={"comment": "x" * 2001})
     assert (long.status_code, long.json()["code"]) == (413, "message_too_large")
+    assert long.json()["field"] == "comment"
     assert (await http.post(url, json={"comment": 7})).status_code == 422
     half = await http.post(
         url, content=b'{"comment": "\\ud83d"}', headers={"Content-Type": "application/json"}
     )
     assert half.status_code in (400, 422)
+    assert half.json()["field"] == "comment"
     assert (await http.get(url)).json() == {"comment": "Schön war’s 🎵"}
     assert (await http.post(url, json={"comment": " "})).json() == {"status": "ok", "len": 0}
     assert (await http.get(url)).json() == {"comment": ""}

@@ -97,12 +97,13 @@ async def test_the_next_recording_waits_until_the_answer_before_was_played() -> 
     assert second_at >= answered_at + ANSWER_S
 
 
-async def test_an_answer_that_failed_holds_up_no_recording() -> None:
+@pytest.mark.parametrize("code", ["inference_error", "invalid_field", "rate_limited"])
+async def test_an_answer_that_failed_holds_up_no_recording(code: str) -> None:
     async def script(wire: Wire) -> None:
         await wire.begin()
         await wire.expect("audio_chunk")
         await wire.send("generating", speech_duration_ms=500)
-        await wire.send("error", error="failed", message="failed", code="inference_error")
+        await wire.send("error", error="failed", message="failed", code=code)
         while loudness(await wire.expect("audio_chunk")) != 0.5:
             pass
         await wire.send("timeout", reason="enough")

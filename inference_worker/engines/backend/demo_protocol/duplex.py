@@ -103,14 +103,14 @@ class BackendDuplexView(DemoView, DuplexView):
         return PrefillReport(cost_ms=0.0)
 
     def generate(self, force_listen: bool = False) -> UnitResult:
-        connection, forced = self._prepared(), force_listen or self._break
+        connection = self._prepared()
         self._wait_for_answers(connection)
         audio, frames, slices = self._input
         sent = self._dialect.frames(frames)
-        connection.append(unit_input(audio, sent, slices, force_listen=forced))
-        self._collect(connection, forced=forced)
+        connection.append(unit_input(audio, sent, slices, force_listen=force_listen))
+        self._collect(connection, forced=force_listen)
         unit, self._unit = self._unit, _Unit()
-        return self._silent_result(unit) if forced else self._result(unit)
+        return self._silent_result(unit) if force_listen else self._result(unit)
 
     def replay(self, units: Sequence[PastUnit]) -> None:
         """What was said before the newest sound remains as text."""

@@ -1,12 +1,11 @@
 """What is sent to a backend server."""
 
-import io
 from collections.abc import Sequence
 from typing import Any
 
 from pybase64 import b64encode_as_string
 
-from antiphon.inference_worker.engines.common.pictures import is_turned, read_picture
+from antiphon.inference_worker.engines.common.pictures import JPEG, upright
 from antiphon.shared_schemas.audio import Samples, float_bytes
 from antiphon.shared_schemas.config import DuplexConfig, GenerationConfig
 from antiphon.shared_schemas.content import (
@@ -18,7 +17,9 @@ from antiphon.shared_schemas.content import (
     VideoPart,
 )
 
-_JPEG = b"\xff\xd8"
+_PICTURES = (JPEG,)
+"""The protocol knows no other format."""
+
 _NOT_SENT = {"record", "max_slice_nums"}
 """Settings of a session that are not about the model, or are sent with each input."""
 
@@ -88,19 +89,10 @@ def _part(part: Part) -> dict[str, Any]:
         case AudioPart():
             return {"type": "audio", "data": encode_audio(part.samples())}
         case ImagePart(data):
-            return {"type": "image", "data": b64encode_as_string(_jpeg(data))}
+            return {"type": "image", "data": b64encode_as_string(upright(data, _PICTURES))}
         case VideoPart(data, stack_frames):
             return {
                 "type": "video",
                 "data": b64encode_as_string(data),
                 "stack_frames": stack_frames,
             }
-
-
-def _jpeg(data: bytes) -> bytes:
-    """The protocol knows no other format. Servers do not turn pictures as EXIF says."""
-    if data.startswith(_JPEG) and not is_turned(data):
-        return data
-    file = io.BytesIO()
-    read_picture(data).save(file, "JPEG", quality=95, exif=b"")
-    return file.getvalue()

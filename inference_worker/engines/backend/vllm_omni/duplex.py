@@ -136,22 +136,22 @@ class VllmOmniDuplexView(OneSessionView[VllmOmniServer, OmniSession], DuplexView
         return PrefillReport(cost_ms=0.0)
 
     def generate(self, force_listen: bool = False) -> UnitResult:
-        session, forced = self._prepared(), force_listen or self._break
+        session = self._prepared()
         try:
             self._wait_for_answers(session)
-            if forced:
+            if force_listen:
                 self._interrupt(session)
             audio, frames = self._input
-            session.send(append(audio, frames, force_listen=forced))
+            session.send(append(audio, frames, force_listen=force_listen))
             self._owed_s += len(audio) / INPUT_RATE
             self._silent_s += len(audio) / INPUT_RATE
-            self._collect(session, forced=forced)
+            self._collect(session, forced=force_listen)
             session.acknowledge()
         except SessionLost as lost:
             raise self._lost(lost) from lost
         self._trial_left = max(0, self._trial_left - 1)
         unit, self._unit = self._unit, _Unit()
-        return self._silence() if forced else self._result(unit)
+        return self._silence() if force_listen else self._result(unit)
 
     def played(self, played_ms: float) -> None:
         session = self._prepared()

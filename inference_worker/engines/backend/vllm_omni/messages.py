@@ -7,7 +7,14 @@ from typing import Any
 import soundfile
 from pybase64 import b64encode_as_string
 
-from antiphon.inference_worker.engines.common.pictures import is_turned, read_picture
+from antiphon.inference_worker.engines.common.pictures import (
+    JPEG,
+    PNG,
+    jpeg,
+    picture_part,
+    read_picture,
+    upright,
+)
 from antiphon.inference_worker.engines.types import UnsupportedContent
 from antiphon.shared_schemas.audio import (
     INPUT_RATE,
@@ -26,7 +33,7 @@ from antiphon.shared_schemas.content import (
     VideoPart,
 )
 
-_READ_UPRIGHT = (b"\xff\xd8", b"\x89PNG")
+_PICTURES = (JPEG, PNG)
 _MAX_FRAME = 4_000_000
 """Characters of Base64 that the server accepts for one frame."""
 
@@ -141,33 +148,16 @@ def _part(part: Part) -> dict[str, Any]:
                 "input_audio": {"data": _wav(part.samples()), "format": "wav"},
             }
         case ImagePart(data):
-            picture = b64encode_as_string(_upright(data))
-            return {
-                "type": "image_url",
-                "image_url": {"url": f"data:image/jpeg;base64,{picture}"},
-            }
+            return picture_part(upright(data, _PICTURES))
         case VideoPart(data):
             film = b64encode_as_string(data)
             return {"type": "video_url", "video_url": {"url": f"data:video/mp4;base64,{film}"}}
 
 
 def _frame(data: bytes) -> str:
-    encoded = b64encode_as_string(_upright(data))
+    encoded = b64encode_as_string(upright(data, _PICTURES))
     if len(encoded) <= _MAX_FRAME:
         return encoded
     picture = read_picture(data)
     picture.thumbnail((1280, 1280))
-    return b64encode_as_string(_jpeg(picture))
-
-
-def _upright(data: bytes) -> bytes:
-    """As JPEG or PNG. Servers do not turn pictures as EXIF says."""
-    if data.startswith(_READ_UPRIGHT) and not is_turned(data):
-        return data
-    return _jpeg(read_picture(data))
-
-
-def _jpeg(picture: Any) -> bytes:
-    file = io.BytesIO()
-    picture.save(file, "JPEG", quality=95, exif=b"")
-    return file.getvalue()
+    return b64encode_as_string(jpeg(picture))

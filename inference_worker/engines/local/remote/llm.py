@@ -17,13 +17,14 @@ import structlog
 
 from antiphon.inference_worker.engines.common.costs import TokenCounter
 from antiphon.inference_worker.engines.common.exchange import MAX_BODY, Exchange, ModelServer
+from antiphon.inference_worker.engines.common.pictures import picture_part
 from antiphon.inference_worker.engines.local.dialogue import STYLE_HINT, LlmMessage
 from antiphon.inference_worker.engines.local.language_model import (
     LanguageModel,
     ModelAway,
 )
 from antiphon.inference_worker.engines.local.options import LocalOptions
-from antiphon.inference_worker.engines.local.pictures import picture_part, text_part
+from antiphon.inference_worker.engines.local.pictures import text_part
 from antiphon.inference_worker.engines.local.remote import faults
 from antiphon.inference_worker.engines.local.remote.generation import (
     RemoteGeneration,
@@ -71,7 +72,7 @@ _OF_CLIENTS = (400, 413, 415, 422, 500, 501)
 
 _GO_ON = "Your answer was interrupted here. Continue after its last word, and repeat nothing of it."
 
-_log = structlog.get_logger()
+log = structlog.get_logger()
 
 
 class RemoteLanguageModel(LanguageModel):
@@ -245,9 +246,9 @@ class RemoteLanguageModel(LanguageModel):
         if watch:
             self._in_background(self._watch)
         if reason and reason != before:
-            _log.warning("language_model_away", reason=reason)
+            log.warning("language_model_away", reason=reason)
         elif before and not reason:
-            _log.info("language_model_back")
+            log.info("language_model_back")
 
     def _in_background(self, step: Callable[[], object]) -> None:
         threading.Thread(target=step, name="remote-llm-probe", daemon=True).start()

@@ -2,13 +2,13 @@
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from http.client import HTTPResponse
 from typing import Any
 
 from antiphon.inference_worker.engines.common.exchange import MAX_BODY, ModelServer
-from antiphon.inference_worker.engines.local.dialogue import LlmMessage
+from antiphon.inference_worker.engines.local.dialogue import LlmMessage, joined_contents
 from antiphon.inference_worker.engines.local.remote.generation import estimated_tokens
 from antiphon.inference_worker.engines.local.rules.tools import RULE_TOOLS
 
@@ -109,18 +109,13 @@ def without_system(messages: Sequence[LlmMessage]) -> list[LlmMessage]:
         if last is None or said["role"] != last["role"] or {*said, *last} != {"role", "content"}:
             joined.append(said)
         else:
-            joined[-1] = {**last, "content": _both(last["content"], said["content"])}
+            both = joined_contents(last["content"], said["content"], _as_paragraph)
+            joined[-1] = {**last, "content": both}
     return joined
 
 
-def _both(first: str | list[Any], second: str | list[Any]) -> str | list[Any]:
-    if isinstance(first, str) and isinstance(second, str):
-        return f"{first}\n\n{second}"
-    return [*_parts(first), *_parts(second)]
-
-
-def _parts(content: str | list[Any]) -> Iterator[Any]:
-    yield from [{"type": "text", "text": content}] if isinstance(content, str) else content
+def _as_paragraph(_: str, text: str) -> str:
+    return f"\n\n{text}"
 
 
 def refusal_in(response: HTTPResponse) -> bytes:

@@ -35,7 +35,7 @@ _SLIP = re.compile(
 )
 """Of a server that takes tools, but not the call that the model has just written."""
 
-_log = structlog.get_logger()
+log = structlog.get_logger()
 
 
 class ServerTerms:
@@ -97,7 +97,7 @@ class ServerTerms:
         with self._lock:
             is_less, self.room = room < self.room, min(room, self.room)
         if is_less:
-            _log.warning("language_model_context_is_small", message_tokens=round(room))
+            log.warning("language_model_context_is_small", message_tokens=round(room))
 
 
 def _refused_field(text: str, sent: dict[str, Any]) -> str | None:

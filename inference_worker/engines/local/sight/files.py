@@ -1,10 +1,10 @@
 """The files of the networks: where they are, and whether they are the pinned ones."""
 
 import hashlib
-import importlib.util
 from pathlib import Path
 from typing import Any
 
+from antiphon.inference_worker.engines.common.installed_packages import package_folders
 from antiphon.inference_worker.engines.common.onnx import cpu_session
 from antiphon.inference_worker.engines.types import EngineLoadError
 
@@ -53,9 +53,8 @@ def _path(name: str) -> Path:
     """The networks that read are in a package, of which no code is imported."""
     if name in (DETECTOR, CLASSIFIER):
         return _FOLDER / name
-    spec = importlib.util.find_spec(READER_PACKAGE)
-    for folder in spec.submodule_search_locations or () if spec else ():
-        if (path := Path(folder) / "models" / name).is_file():
+    for folder in package_folders(READER_PACKAGE):
+        if (path := folder / "models" / name).is_file():
             return path
     raise EngineLoadError(
         f"reading text needs the files of the package {READER_PACKAGE!r}; run: {READER_COMMAND}"

@@ -41,7 +41,7 @@ _MANY_COLOURS = frozenset((
 ))  # fmt: skip
 """Their colour is that of what they contain, wear or show."""
 
-_log = structlog.get_logger()
+log = structlog.get_logger()
 
 
 class _Networks:
@@ -75,7 +75,7 @@ class Sight:
         try:
             return cls()
         except EngineLoadError as error:
-            _log.warning("sight_unavailable", error=str(error))
+            log.warning("sight_unavailable", error=str(error))
             return None
 
     def close(self) -> None:

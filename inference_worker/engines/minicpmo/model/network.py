@@ -35,7 +35,7 @@ class MiniCPMO(nn.Module):
     def __init__(self, config: ModelConfig, *, fused: bool = False) -> None:
         super().__init__()
         self.config = config
-        kernels = _fused_kernels() if fused else TorchKernels()
+        kernels = fused_kernels() if fused else TorchKernels()
         self.llm = Qwen3LanguageModel(config, kernels)
         self.vpm = VisionEncoder(config.used_vision_config)
         self.resampler = Resampler(config)
@@ -98,7 +98,8 @@ class MiniCPMO(nn.Module):
         return encode_clips(self.apm, self.audio_projection_layer, placed, longest, block)
 
 
-def _fused_kernels() -> TorchKernels:
+def fused_kernels() -> TorchKernels:
+    """Those that run Triton programs."""
     # Imported here because CPU builds of torch do not include Triton.
     from antiphon.inference_worker.engines.minicpmo.model.fused_kernels import FusedKernels
 

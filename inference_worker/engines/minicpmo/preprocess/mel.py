@@ -55,16 +55,16 @@ def log_mel(samples: Samples, *, dynamic: bool) -> Tensor:
     return (logs + 4.0) / 4.0
 
 
-def clip_mels(samples: Samples, *, dynamic: bool = True) -> list[Tensor]:
+def clip_mels(samples: Samples) -> list[Tensor]:
     """Log-mels of a clip, one piece (80, frames) per 30 s; frames = ceil(samples / 160)."""
     pieces = [samples[at : at + CLIP_SAMPLES] for at in range(0, len(samples), CLIP_SAMPLES)]
-    return [_padded_mel(piece, dynamic=dynamic) for piece in pieces]
+    return [_padded_mel(piece) for piece in pieces]
 
 
-def _padded_mel(piece: Samples, *, dynamic: bool) -> Tensor:
+def _padded_mel(piece: Samples) -> Tensor:
     padded = np.zeros(CLIP_SAMPLES, dtype=np.float32)
     padded[: len(piece)] = piece
-    return log_mel(padded, dynamic=dynamic)[:, : -(-len(piece) // HOP)]
+    return log_mel(padded, dynamic=True)[:, : -(-len(piece) // HOP)]
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ import importlib.util
 from enum import Enum
 from pathlib import Path
 
+from antiphon.inference_worker.engines.common.installed_packages import package_folders
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
 from antiphon.inference_worker.engines.types import EngineLoadError
 
@@ -92,11 +93,10 @@ def check_voice(folder: Path) -> VoiceKind:
 
 def check_package() -> None:
     """Raise EngineLoadError unless the package that loads both kinds is installed. Imports nothing."""
-    spec = importlib.util.find_spec("stepaudio2")
-    places = list(spec.submodule_search_locations or ()) if spec is not None else []
-    if not places:
+    folders = package_folders("stepaudio2")
+    if not folders:
         raise EngineLoadError(f"Token2wav's package is not installed: {INSTALL}; {TEXT_ONLY}")
-    if not any(Path(place, "causal_vocoder").is_dir() for place in places):
+    if not any((folder / "causal_vocoder").is_dir() for folder in folders):
         raise EngineLoadError(f"minicpmo-utils is older than 1.0.7: {INSTALL}; {TEXT_ONLY}")
 
 

@@ -108,7 +108,7 @@ class MiniCPMODuplexView(DuplexView):
 
     def generate(self, force_listen: bool = False) -> UnitResult:
         session = self._ready()
-        outcome = self._lease.run(session.generate(force_listen=force_listen or self._break))
+        outcome = self._lease.run(session.generate(force_listen=force_listen))
         session.memo.max_slices = self._max_slices
         spoken = time.perf_counter()
         sound = self._synthesize(outcome)

@@ -13,12 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from antiphon.edge.media.decode import read_audio, read_image
+from antiphon.edge.media.audio_formats import AudioFormat
+from antiphon.edge.media.decode import read_audio, read_image, read_sound
 from antiphon.edge.media.file_types import image_size
 from antiphon.shared_schemas.audio import PcmFormat
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.wire import MediaBytes
 from support.edge_harness import picture
+from support.sound_files import wav
 
 
 def _text(data: bytes) -> str:
@@ -84,6 +86,33 @@ def test_invalid_samples_are_rejected(data: bytes, reason: str) -> None:
     with pytest.raises(InvalidInput, match=reason) as refused:
         _audio(data)
     assert refused.value.field == "audio"
+
+
+_TONE = np.sin(np.arange(4_800) / 10).astype("<f4")
+
+
+@pytest.mark.parametrize("sound_format", [AudioFormat.PCM_16K, AudioFormat.PCM_24K])
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (wav(), "this is a WAV file: send"),
+        (_TONE.tobytes(), "these are samples of float32: send"),
+        (b"abc", "3 bytes is not a whole number of samples"),
+    ],
+    ids=["a file", "float32", "half a sample"],
+)
+def test_f15_sound_in_another_format_is_refused(
+    data: bytes, reason: str, sound_format: AudioFormat
+) -> None:
+    with pytest.raises(InvalidInput, match=f"audio: {reason}.*{sound_format}") as refused:
+        read_sound(_text(data), "audio", sound_format)
+    assert refused.value.field == "audio"
+
+
+def test_sound_of_any_length_is_accepted() -> None:
+    for data in (b"", b"\0\x40", (_TONE * 32_767).astype("<i2").tobytes()):
+        assert read_sound(_text(data), "audio", AudioFormat.PCM_24K) == data
+    assert read_sound(_text(b"abc"), "audio", AudioFormat.PCMU) == b"abc"
 
 
 @given(st.text(max_size=64))

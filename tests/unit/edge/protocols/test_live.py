@@ -135,7 +135,7 @@ async def test_the_answer_to_a_text_has_its_event_id_once() -> None:
     (first,) = wires_of(line.machine.deliver(TextAddedOut(text_n=2), 0))
     assert (first["type"], first["client_event_id"]) == ("session.commentary.appended", "c")
     assert line.machine.deliver(TextAddedOut(text_n=2), 0) == []
-    refused = ErrorOut(input_n=3, code="inference_error", message="no texts", field="type")
+    refused = ErrorOut(input_n=3, code="invalid_field", message="no texts", field="type")
     (error,) = wires_of(line.machine.deliver(refused, 0))
     assert error["error"]["client_event_id"] == "d"
     assert error["error"]["type"] == "invalid_request_error"

@@ -41,6 +41,7 @@ from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 from antiphon.shared_schemas.messages.openai_realtime import BETA_FIELDS
 from support.edge_harness import picture
 from support.openai_realtime_edge import RealtimeClient
+from support.sound_files import wav
 
 TEXT_ITEM = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]}
 PLACE = QueuePlace("1", 3, 3, 10.0, first=True)
@@ -119,6 +120,25 @@ def test_errors_name_the_field_and_the_event(client: RealtimeClient) -> None:
         fields: dict[str, Any] = {**event, "event_id": "e1"}
         refused = error(client.send(fields.pop("type"), **fields))
         assert (refused["code"], refused["param"], refused["event_id"]) == (code, param, "e1")
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [(wav(), "a WAV file"), (np.sin(np.arange(480) / 10).astype("<f4").tobytes(), "float32")],
+)
+def test_sound_in_another_format_is_refused(
+    client: RealtimeClient, data: bytes, problem: str
+) -> None:
+    sound = base64.b64encode(data).decode()
+    content = [{"type": "input_audio", "audio": sound}]
+    item = {"type": "message", "role": "user", "content": content}
+    for sent, field in (
+        (client.send("input_audio_buffer.append", audio=sound), "audio"),
+        (client.send("conversation.item.create", item=item), "item.content.0.audio"),
+    ):
+        refused = error(sent)
+        assert (refused["code"], refused["param"]) == ("invalid_value", field)
+        assert problem in refused["message"]
 
 
 def test_a_detector_keeps_its_type_and_its_other_settings() -> None:

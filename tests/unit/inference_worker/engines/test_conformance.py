@@ -63,7 +63,6 @@ class InexactView(SimulatedDuplexView):
     [
         (ForgetfulView, TestSimulated.test_duplex_recovery),
         (TalkativeView, TestSimulated.test_duplex_forced_listening),
-        (TalkativeView, TestSimulated.test_duplex_break),
         (MumblingView, TestSimulated.test_duplex_units),
         (InexactView, TestSimulated.test_duplex_units),
     ],

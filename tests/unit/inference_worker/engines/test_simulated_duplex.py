@@ -68,12 +68,6 @@ def test_it_listens_when_forced() -> None:
     assert all(result.is_listen for result in run(view, 4))
     assert not run(view, 1)[0].is_listen
     assert run(view, 1, force_listen=True)[0].is_listen
-    view = session()
-    run(view, 2)
-    view.set_break()
-    assert run(view, 1)[0].is_listen
-    view.clear_break()
-    assert not run(view, 1)[0].is_listen
 
 
 def test_an_interrupted_cycle_begins_again() -> None:

@@ -21,8 +21,9 @@ from antiphon.shared_schemas.config import (
     HalfDuplexConfig,
     TtsConfig,
 )
-from antiphon.shared_schemas.content import ConversationMessage, TextPart, VideoPart
+from antiphon.shared_schemas.content import ConversationMessage, ImagePart, TextPart, VideoPart
 from antiphon.shared_schemas.unit_result import TokenUsage
+from support.edge_harness import picture as picture_file
 from support.vllm_omni_server import MODEL, TONE, Message, ScriptedVllmOmni, chunk, wav
 
 from .conftest import Connect
@@ -64,11 +65,12 @@ def test_every_turn_is_a_request_with_the_conversation(
 
 def test_what_a_chat_sends(omni: ScriptedVllmOmni, connect: Connect) -> None:
     view = connect(omni).set_chat_mode()
+    png = ImagePart(picture_file("PNG"))
     options = ChatOptions(
         generation=GenerationConfig(max_new_tokens=7, temperature=0.3, top_p=0.5, top_k=0),
         enable_thinking=True,
     )
-    view.prefill([SYSTEM, ask(TextPart("Hi"), JPEG, AUDIO, VideoPart(b"film"))], options)
+    view.prefill([SYSTEM, ask(TextPart("Hi"), JPEG, png, AUDIO, VideoPart(b"film"))], options)
     assert "".join(delta.text for delta in view.generate()) == "Well, yes."
     [request] = omni.requests
     assert {name: request[name] for name in ("max_tokens", "temperature", "top_p", "top_k")} == {
@@ -79,8 +81,9 @@ def test_what_a_chat_sends(omni: ScriptedVllmOmni, connect: Connect) -> None:
     }
     assert (request["model"], request["modalities"]) == (MODEL, ["text"])
     assert request["chat_template_kwargs"] == {"enable_thinking": True}
-    [_, picture, sound, film] = request["messages"][1]["content"]
+    [_, picture, drawing, sound, film] = request["messages"][1]["content"]
     assert picture["image_url"]["url"].startswith("data:image/jpeg;base64,")
+    assert drawing["image_url"]["url"].startswith("data:image/png;base64,")
     data = base64.b64decode(sound["input_audio"]["data"])
     samples, rate = soundfile.read(io.BytesIO(data))
     assert (len(samples), rate) == (len(SPEECH), INPUT_RATE)

@@ -1,5 +1,6 @@
 """Pictures of all kinds, and those that only their decoder can refuse: the edge reads only their size."""
 
+import base64
 import io
 import struct
 import zlib
@@ -11,7 +12,13 @@ import pytest
 from PIL import Image
 
 from antiphon.edge.media.decode import read_image
-from antiphon.inference_worker.engines.common.pictures import is_turned, read_picture
+from antiphon.inference_worker.engines.common.pictures import (
+    JPEG,
+    is_turned,
+    picture_part,
+    read_picture,
+    upright,
+)
 from antiphon.inference_worker.engines.types import EngineError
 from antiphon.shared_schemas.wire import MediaBytes
 
@@ -108,6 +115,24 @@ def test_pictures_are_turned_as_exif_says(kind: str, orientation: int, corners: 
     assert _seen(picture) == corners
     assert picture.size == (SIZE if orientation < 5 else SIZE[::-1])
     assert is_turned(data) is (orientation != 1)
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
+def test_a_picture_in_a_message_has_its_media_type(kind: str) -> None:
+    data = _file(_corners(), kind)
+    address = f"data:image/{kind.lower()};base64,{base64.b64encode(data).decode()}"
+    assert picture_part(data)["image_url"]["url"] == address
+
+
+@pytest.mark.parametrize(("orientation", "corners"), TURNED.items())
+@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+def test_a_picture_is_sent_upright(kind: str, orientation: int, corners: str) -> None:
+    """As it is, if the receiver reads its format."""
+    data = _file(_corners(), kind, exif=_exif(orientation))
+    sent = upright(data, (JPEG,))
+    assert sent.startswith(JPEG)
+    assert (sent == data) is (kind == "JPEG" and orientation == 1)
+    assert _seen(read_picture(sent)) == corners
 
 
 def _palette() -> Image.Image:

@@ -1,15 +1,12 @@
 """Questions behind a statement in one breath, with and without marks."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
 
 from antiphon.inference_worker.engines.local.rules.answer import answer
 from antiphon.inference_worker.engines.local.rules.listening import REACTIONS
-from antiphon.inference_worker.engines.local.rules.situation import Situation
-
-NOW = Situation(datetime(2026, 11, 28, 14, 5, tzinfo=UTC), "1.2.3")
+from support.situations import NOW
 
 
 @pytest.mark.parametrize(

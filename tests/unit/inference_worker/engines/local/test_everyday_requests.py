@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 import pytest
 
 from antiphon.inference_worker.engines.local.rules.answer import answer
-from antiphon.inference_worker.engines.local.rules.situation import Situation
 from antiphon.inference_worker.engines.local.rules.text import peeled, plain
+from support.situations import NOW
 
-NOW = Situation(datetime(2026, 11, 28, 14, 5, tzinfo=UTC), "1.2.3", previous="It is a thing.")
+IN_TALK = replace(NOW, previous="It is a thing.")
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_contractions(text: str, form: str) -> None:
     ],
 )
 def test_a_known_question_behind_other_words(asked: str, expected: str) -> None:
-    assert expected in str(answer(asked, NOW))
+    assert expected in str(answer(asked, IN_TALK))
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ _GOES = "All right. Say goodbye to end the call."
     ],
 )
 def test_goodbyes_and_thanks(said: str, expected: str) -> None:
-    assert answer(said, NOW) == expected
+    assert answer(said, IN_TALK) == expected
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_goodbyes_and_thanks(said: str, expected: str) -> None:
     ],
 )
 def test_what_is_no_goodbye_and_no_thanks(said: str) -> None:
-    assert answer(said, NOW) not in (_FAREWELL, _WELCOME, _GOES)
+    assert answer(said, IN_TALK) not in (_FAREWELL, _WELCOME, _GOES)
 
 
 _LIFELESS = "I am a computer program. I have no feelings, no body and no life of my own."
@@ -198,7 +198,7 @@ _LIFELESS = "I am a computer program. I have no feelings, no body and no life of
     ],
 )  # fmt: skip
 def test_a_program_has_no_life(asked: str) -> None:
-    assert answer(asked, NOW) == _LIFELESS
+    assert answer(asked, IN_TALK) == _LIFELESS
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_a_program_has_no_life(asked: str) -> None:
     ],
 )
 def test_questions_about_what_it_does(asked: str, expected: str) -> None:
-    assert expected in str(answer(asked, NOW))
+    assert expected in str(answer(asked, IN_TALK))
 
 
 @pytest.mark.parametrize(
@@ -258,18 +258,19 @@ def test_questions_about_what_it_does(asked: str, expected: str) -> None:
     ],
 )
 def test_no_life_is_no_answer_to_other_questions(asked: str) -> None:
-    assert answer(asked, NOW) != _LIFELESS
+    assert answer(asked, IN_TALK) != _LIFELESS
 
 
 def test_what_it_made_up_and_what_it_looked_up() -> None:
-    situation = replace(NOW, said=("What is 17 times 23?",), previous="17 times 23 is 391.")
+    situation = replace(IN_TALK, said=("What is 17 times 23?",), previous="17 times 23 is 391.")
     assert answer("Did you make that up?", situation) == "No, I calculated that."
 
 
 _JOKE, _FACT, _STORY = (
-    answer(asked, NOW) for asked in ("Tell me a joke.", "Tell me a fun fact.", "Tell me a story.")
+    answer(asked, IN_TALK)
+    for asked in ("Tell me a joke.", "Tell me a fun fact.", "Tell me a story.")
 )
-_AFTER_A_JOKE = replace(NOW, said=("Tell me a joke.",), previous=str(_JOKE))
+_AFTER_A_JOKE = replace(IN_TALK, said=("Tell me a joke.",), previous=str(_JOKE))
 
 
 @pytest.mark.parametrize(
@@ -308,7 +309,7 @@ _AFTER_A_JOKE = replace(NOW, said=("Tell me a joke.",), previous=str(_JOKE))
 )
 def test_short_requests(asked: str, expected: str | None) -> None:
     assert expected
-    assert answer(asked, NOW) == expected
+    assert answer(asked, IN_TALK) == expected
 
 
 @pytest.mark.parametrize(
@@ -358,9 +359,9 @@ def test_a_verdict_on_a_joke(verdict: str, expected: str) -> None:
 
 
 def test_a_verdict_on_a_story() -> None:
-    situation = replace(NOW, said=("Tell me a story.",), previous=str(_STORY))
+    situation = replace(IN_TALK, said=("Tell me a story.",), previous=str(_STORY))
     assert answer("That was lovely.", situation) == "I am glad. What else would you like to know?"
-    assert answer("that was lovely", NOW) is None
+    assert answer("that was lovely", IN_TALK) is None
 
 
 @pytest.mark.parametrize(
@@ -374,7 +375,7 @@ def test_a_verdict_on_a_story() -> None:
     ],
 )  # fmt: skip
 def test_no_joke_is_told_unasked(said: str) -> None:
-    heard = str(answer(said, NOW))
+    heard = str(answer(said, IN_TALK))
     assert heard not in (_JOKE, _FACT, _STORY)
     assert "another one" not in heard
 
@@ -392,13 +393,13 @@ def test_no_joke_is_told_unasked(said: str) -> None:
     ],
 )
 def test_gifts_are_for_persons(asked: str, *, gets: bool) -> None:
-    assert ("good gift" in str(answer(asked, replace(NOW, now=_GIFT_DAY)))) is gets
+    assert ("good gift" in str(answer(asked, replace(IN_TALK, now=_GIFT_DAY)))) is gets
 
 
 _GIFT_DAY = next(
     day
     for day in (datetime(2026, 11, date, tzinfo=UTC) for date in range(1, 8))
-    if "good gift" in str(answer("What should I get my wife?", replace(NOW, now=day)))
+    if "good gift" in str(answer("What should I get my wife?", replace(IN_TALK, now=day)))
 )
 
 
@@ -440,7 +441,7 @@ _GIFT_DAY = next(
     ],
 )  # fmt: skip
 def test_a_check_of_a_fact(asked: str, expected: str) -> None:
-    heard = str(answer(asked, NOW))
+    heard = str(answer(asked, IN_TALK))
     assert expected in heard
     assert expected.startswith(("Yes", "No")) == heard.startswith(("Yes", "No"))
 
@@ -456,7 +457,7 @@ def test_a_check_of_a_fact(asked: str, expected: str) -> None:
     ],
 )  # fmt: skip
 def test_no_check_of_a_fact(asked: str) -> None:
-    heard = str(answer(asked, NOW))
+    heard = str(answer(asked, IN_TALK))
     assert not heard.startswith(("Yes. ", "No. "))
     assert "capital of" not in heard
 
@@ -491,16 +492,16 @@ def test_no_check_of_a_fact(asked: str) -> None:
     ],
 )  # fmt: skip
 def test_who_held_an_office(asked: str, expected: str) -> None:
-    assert answer(asked, NOW) == expected
+    assert answer(asked, IN_TALK) == expected
 
 
 def test_who_held_an_office_in_the_time_of_the_answer_before() -> None:
     asked = "who was the prime minister of britain then"
-    war = replace(NOW, previous="The Second World War ended in 1945.")
+    war = replace(IN_TALK, previous="The Second World War ended in 1945.")
     assert answer(asked, war) == (
         "In 1945 the British prime minister was Winston Churchill, and then Clement Attlee."
     )
-    assert answer(asked, NOW) == "I do not know for certain who that was."
+    assert answer(asked, IN_TALK) == "I do not know for certain who that was."
 
 
 @pytest.mark.parametrize(
@@ -512,7 +513,7 @@ def test_who_held_an_office_in_the_time_of_the_answer_before() -> None:
     ],
 )  # fmt: skip
 def test_no_office_of_a_year(asked: str) -> None:
-    assert "for certain" not in str(answer(asked, NOW))
+    assert "for certain" not in str(answer(asked, IN_TALK))
 
 
 @pytest.mark.parametrize(
@@ -532,7 +533,7 @@ def test_no_office_of_a_year(asked: str) -> None:
     ],
 )
 def test_who_is_speaking(asked: str, expected: str) -> None:
-    assert expected in str(answer(asked, replace(NOW, previous="")))
+    assert expected in str(answer(asked, replace(IN_TALK, previous="")))
 
 
 @pytest.mark.parametrize(
@@ -545,9 +546,9 @@ def test_who_is_speaking(asked: str, expected: str) -> None:
     ],
 )  # fmt: skip
 def test_nobody_asks_who_is_speaking(asked: str) -> None:
-    assert "Antiphon" not in str(answer(asked, NOW))
+    assert "Antiphon" not in str(answer(asked, IN_TALK))
 
 
 def test_an_age_does_not_end_the_talk() -> None:
-    talk = replace(NOW, said=("Should I take up running?",), previous="It is never too late.")
+    talk = replace(IN_TALK, said=("Should I take up running?",), previous="It is never too late.")
     assert "talk about" not in str(answer("I'm fifty two", talk))

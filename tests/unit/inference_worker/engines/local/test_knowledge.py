@@ -1,7 +1,6 @@
 """What the engine looks up: definitions, names, meanings and facts."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -17,12 +16,11 @@ from antiphon.inference_worker.engines.local.reference.facts import key_of
 from antiphon.inference_worker.engines.local.reference.words import article, singular, with_article
 from antiphon.inference_worker.engines.local.rules.answer import answer
 from antiphon.inference_worker.engines.local.rules.knowledge import answer_knowledge
-from antiphon.inference_worker.engines.local.rules.situation import Situation
 from antiphon.inference_worker.engines.local.rules.text import plain
+from support.situations import NOW
 
 FACTS = Path(facts.__file__).with_name("facts.txt")
 COUNTRY_TABLE = FACTS.with_name("countries.txt")
-NOW = Situation(datetime(2026, 11, 28, 14, 5, tzinfo=UTC), "1.2.3")
 
 COMET = (
     "A comet is a relatively small extraterrestrial body consisting of a frozen mass that travels around"

@@ -2,7 +2,6 @@
 
 import time
 from dataclasses import replace
-from datetime import UTC, datetime
 from fractions import Fraction
 
 import pytest
@@ -17,11 +16,9 @@ from antiphon.inference_worker.engines.local.rules.quantities.numbers import (
     said,
     with_digits,
 )
-from antiphon.inference_worker.engines.local.rules.situation import Situation
 from antiphon.inference_worker.engines.local.rules.text import plain
 from antiphon.inference_worker.engines.local.rules.tools import call_rule
-
-NOW = Situation(datetime(2026, 11, 28, 14, 5, tzinfo=UTC), "1.2.3")
+from support.situations import NOW
 
 
 @pytest.mark.parametrize(

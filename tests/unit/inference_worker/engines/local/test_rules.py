@@ -3,7 +3,6 @@
 import re
 import time
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -21,13 +20,11 @@ from antiphon.inference_worker.engines.local.rules.facts_and_jokes import IDEAS
 from antiphon.inference_worker.engines.local.rules.fallbacks import FALLBACKS
 from antiphon.inference_worker.engines.local.rules.listening import DANGER
 from antiphon.inference_worker.engines.local.rules.manner import Manner, manner_of
-from antiphon.inference_worker.engines.local.rules.situation import Situation
 from antiphon.inference_worker.engines.local.self_knowledge import SelfKnowledge
 from antiphon.shared_schemas.config import ChatOptions, DuplexConfig, HalfDuplexConfig
 from antiphon.shared_schemas.errors import InvalidInput
 from antiphon.shared_schemas.messages.chat import parse_chat_request
-
-NOW = Situation(datetime(2026, 11, 28, 14, 5, tzinfo=UTC), "1.2.3")
+from support.situations import NOW
 
 SUMS = {
     "What is seventeen times twenty-three?": "17 times 23 is 391.",

@@ -1,15 +1,14 @@
 """What the user asks of their own life: answered with what they told, never invented."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
 
 from antiphon.inference_worker.engines.local.rules.answer import answer
 from antiphon.inference_worker.engines.local.rules.situation import Situation
 from antiphon.inference_worker.engines.local.sight.scene import Scene
+from support.situations import NOW
 
-NOW = Situation(datetime(2026, 11, 28, 14, 5, tzinfo=UTC), "1.2.3")
 NOT_TOLD = "You have not told me that yet."
 
 

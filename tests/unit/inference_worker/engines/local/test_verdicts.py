@@ -1,13 +1,9 @@
 """What the user says of the assistant: agreement, complaints, and the beginning of news."""
 
-from datetime import UTC, datetime
-
 import pytest
 
 from antiphon.inference_worker.engines.local.rules.answer import answer
-from antiphon.inference_worker.engines.local.rules.situation import Situation
-
-NOW = Situation(datetime(2026, 11, 28, 14, 5, tzinfo=UTC), "1.2.3")
+from support.situations import NOW
 
 AGREED = "I am glad that we agree."
 OTHER_WORDS = "I am sorry. Please ask in other words."

@@ -1,7 +1,6 @@
 """Sums as people say them: fractions, prices, what each gets, and stories about two numbers."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import pytest
 
@@ -12,10 +11,8 @@ from antiphon.inference_worker.engines.local.rules.quantities.arithmetic import 
 )
 from antiphon.inference_worker.engines.local.rules.quantities.numbers import with_digits
 from antiphon.inference_worker.engines.local.rules.quantities.units import answer_conversion
-from antiphon.inference_worker.engines.local.rules.situation import Situation
 from antiphon.inference_worker.engines.local.rules.text import plain
-
-NOW = Situation(datetime(2026, 11, 28, 14, 5, tzinfo=UTC), "1.2.3")
+from support.situations import NOW
 
 
 @pytest.mark.parametrize(

@@ -319,19 +319,18 @@ def test_a_picture_may_come_before_the_first_second(processor: MiniCPMOProcessor
     view.cleanup()
 
 
-def test_break_makes_it_listen(processor: MiniCPMOProcessor) -> None:
+def test_forced_listening_ends_the_turn(processor: MiniCPMOProcessor) -> None:
     listens = [unit["is_listen"] for unit in golden_set.facts("d_duplex_audio")["units"]]
     first_words = listens.index(False)
     view, audio = begin(processor), seconds("w_duplex_audio", first_words + 2)
     view.prepare(PROMPT, GREEDY, ref_audio=golden_set.waves()["w_ref"])
     for n in range(first_words + 1):
         assert unit(view, audio[n]).is_listen == listens[n]
-    view.set_break()
-    assert unit(view, audio[-1]).is_listen
+    view.prefill(audio[-1])
+    assert view.generate(force_listen=True).is_listen
+    view.finalize()
     assert view._session is not None
     assert not view._session.turn_open
-    view.clear_break()
-    assert not view._break
     view.cleanup()
 
 

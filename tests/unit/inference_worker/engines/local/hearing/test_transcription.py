@@ -9,6 +9,7 @@ import soxr
 from antiphon.cli.evaluate.sounds import laugh, throat
 from antiphon.inference_worker.engines.common.barge_in import BargeInGuard, UserVoice
 from antiphon.inference_worker.engines.local.clauses import words_of
+from antiphon.inference_worker.engines.local.hearing.moonshine import WIDTH
 from antiphon.inference_worker.engines.local.hearing.speech_input import (
     SpeechInput,
     UnitTranscription,
@@ -100,7 +101,7 @@ def test_the_most_probable_of_several_texts_is_taken(recogniser: Recogniser) -> 
     """Token by token, this voice was understood as "Why is this kind of lube?"."""
     audio = np.concatenate([spoken("Why is the sky blue?", voice="en-us+Hugo"), silence(1.0)])
     one = recogniser._network.transcribe(audio, width=1)
-    several = recogniser._network.transcribe(audio)
+    several = recogniser._network.transcribe(audio, WIDTH)
     assert several.log_probability >= one.log_probability
     assert "sky blue" in several.text
 
