@@ -74,8 +74,9 @@ def jpeg(picture: Image.Image) -> bytes:
     return file.getvalue()
 
 
-def picture_part(data: bytes) -> dict[str, Any]:
-    """A JPEG, PNG or WebP file as a part of a message in OpenAI's API."""
+def picture_part(data: bytes, formats: tuple[bytes, ...] = (JPEG, PNG, _WEBP)) -> dict[str, Any]:
+    """The picture, upright, as a part of a message in OpenAI's API. `formats`: those that the server reads."""
+    data = upright(data, formats)
     kinds = (kind for start, kind in _MEDIA_TYPES.items() if data.startswith(start))
     kind = next(kinds, "image/jpeg")
     return {

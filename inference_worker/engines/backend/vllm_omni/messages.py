@@ -148,7 +148,7 @@ def _part(part: Part) -> dict[str, Any]:
                 "input_audio": {"data": _wav(part.samples()), "format": "wav"},
             }
         case ImagePart(data):
-            return picture_part(upright(data, _PICTURES))
+            return picture_part(data, _PICTURES)
         case VideoPart(data):
             film = b64encode_as_string(data)
             return {"type": "video_url", "video_url": {"url": f"data:video/mp4;base64,{film}"}}

@@ -133,6 +133,10 @@ def test_a_picture_is_sent_upright(kind: str, orientation: int, corners: str) ->
     assert sent.startswith(JPEG)
     assert (sent == data) is (kind == "JPEG" and orientation == 1)
     assert _seen(read_picture(sent)) == corners
+    _, _, content = picture_part(data)["image_url"]["url"].partition("base64,")
+    in_message = base64.b64decode(content)
+    assert (in_message == data) is (orientation == 1)
+    assert not is_turned(in_message)
 
 
 def _palette() -> Image.Image:
