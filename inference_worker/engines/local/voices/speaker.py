@@ -61,7 +61,7 @@ Together they take 10 s of CPU time on a Xeon with AMX.
 _SENTENCE_PAUSE = np.zeros(OUTPUT_RATE * 3 // 10, dtype=np.float32)
 _CLAUSE_PAUSE = np.zeros(OUTPUT_RATE * 15 // 100, dtype=np.float32)
 
-_log = structlog.get_logger()
+log = structlog.get_logger()
 
 
 class Speaker:
@@ -92,7 +92,7 @@ class Speaker:
             ahead = needed_at - now
             late = wait > max(LONGEST_WAIT_S, ahead) or wait + work > max(LONGEST_SILENCE_S, ahead)
             if late and self._stand_in is not self._voice:
-                _log.info("voice_degraded", voice=ESPEAK, wait_s=wait, work_s=work)
+                log.info("voice_degraded", voice=ESPEAK, wait_s=wait, work_s=work)
                 self._voice.give_up()
                 self._voice = self._stand_in
         with costs.measure("tts"):
@@ -139,7 +139,7 @@ class Voices:
         try:
             loaded = {**_natural_voices(language), **loaded}
         except EngineLoadError as error:
-            _log.warning("natural_voices_unavailable", error=str(error), voice=ESPEAK)
+            log.warning("natural_voices_unavailable", error=str(error), voice=ESPEAK)
             return cls(loaded, espeak, str(error), language)
         return cls(loaded, loaded[voice], language=language)
 
