@@ -376,6 +376,7 @@ async def test_a_call_resumes_after_its_edge_is_killed(
         proxy.target = None
         edge.kill()
         await expect(page.get_by_text("Connection lost. Reconnecting…")).to_be_visible()
+        await expect(page.locator(".stage .title")).to_have_text("Reconnecting…")
         assert await a11y_findings(page, part="an-connection-banner") == []
         proxy.target = patient_stack.edge_port
         await expect(page.get_by_text("Reconnected")).to_be_visible(timeout=60_000)

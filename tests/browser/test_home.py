@@ -288,6 +288,35 @@ async def test_a_server_with_keys_asks_for_a_key_once(stack: Stack, visitor: Vis
     assert edge.stop() == 0
 
 
+async def test_one_cancel_refuses_the_key_for_all_requests_of_a_press(
+    stack: Stack, visitor: Visitor
+) -> None:
+    key = "a-key-that-is-long-enough"
+    port = free_port()
+    edge = stack.edge(api_keys=key, port=port)
+    visitor.url = f"http://127.0.0.1:{port}"
+    page = await visitor.open("/")
+    dialog = page.get_by_role("dialog", name="Enter your key")
+    await dialog.get_by_role("button", name="Cancel").click()
+    alert = page.get_by_role("alert").first
+    await expect(alert.get_by_role("button", name="Enter key")).to_be_visible()
+    await page.get_by_role("button", name="Start call").click()
+    await dialog.get_by_role("button", name="Cancel").click()
+    ended = page.locator(".ending")
+    await expect(ended).to_contain_text("Key required")
+    await expect(dialog).to_have_count(0)
+    await ended.get_by_role("button", name="Enter key").click()
+    await dialog.get_by_label("Key").fill(key)
+    await dialog.get_by_role("button", name="Continue").click()
+    await expect(page.get_by_role("link", name="Voice call").first).to_be_visible()
+    await expect(ended).to_have_count(0)
+    expected = ("401", "426", "WebSocket")
+    visitor.page_errors = [
+        text for text in visitor.page_errors if not any(part in text for part in expected)
+    ]
+    assert edge.stop() == 0
+
+
 @pytest.mark.extended
 @pytest.mark.parametrize("phone", [False, True])
 async def test_home_is_accessible_on_every_screen(visitor: Visitor, phone: bool) -> None:

@@ -103,6 +103,7 @@ async def test_leaving_a_call_asks_and_the_recording_of_the_browser_is_kept(
     await page.reload()
     kept = page.get_by_role("region", name="Unsaved recording")
     await expect(kept).to_contain_text("Audio")
+    assert await page.evaluate("scrollY") == 0
     for width, height in ((390, 844), (844, 390), (1280, 800), (320, 568)):
         await page.set_viewport_size({"width": width, "height": height})
         await page.evaluate("scrollTo(0, 0)")  # a rotation can scroll

@@ -32,6 +32,7 @@ beforeEach(() => {
   localStorage.clear();
   sessionStorage.clear();
   asked.mockClear();
+  dispatchEvent(new Event("pointerdown")); // a new action of the user
 });
 afterEach(() => vi.unstubAllGlobals());
 
@@ -115,7 +116,7 @@ function delayLate(): () => void {
   return answerLate;
 }
 
-test("a late answer does not ask again after the user has cancelled", async () => {
+test("neither a late answer nor the next request asks again before the user presses something", async () => {
   const answerLate = delayLate();
   const cancel = vi.fn();
   const leave = keyRequest.subscribe((request) => {
@@ -128,7 +129,9 @@ test("a late answer does not ask again after the user has cancelled", async () =
   await expect(fetchJson("/first", OK)).rejects.toMatchObject(refused);
   answerLate();
   await expect(waiting).rejects.toMatchObject(refused);
+  await expect(fetchJson("/next", OK)).rejects.toMatchObject(refused);
   expect(cancel).toHaveBeenCalledOnce();
+  dispatchEvent(new Event("pointerdown"));
   await expect(fetchJson("/first", OK)).rejects.toMatchObject(refused);
   expect(cancel).toHaveBeenCalledTimes(2);
   leave();

@@ -28,6 +28,14 @@ const VALID_KEY = new RegExp(`^${KEY_PATTERN}$`);
 const asking = new Map<KeyRole, Promise<boolean>>();
 /** How often the user has cancelled the dialog. */
 const cancels: Record<KeyRole, number> = { client: 0, admin: 0 };
+/** The same at the last press of the user: all requests that follow it share one refusal. */
+let cancelsBefore = { ...cancels };
+const onPress = (): void => {
+  cancelsBefore = { ...cancels };
+};
+for (const press of ["pointerdown", "keydown"]) {
+  globalThis.addEventListener?.(press, onPress, { capture: true });
+}
 /** Resolves when the dialog is free. */
 let dialogFree: Promise<unknown> = Promise.resolve();
 
@@ -63,6 +71,11 @@ function keyHeaders(role: KeyRole): Record<string, string> {
 export function socketProtocols(role: KeyRole = "client"): string[] {
   const key = keyFor(role);
   return key === null ? [] : keyProtocols(key);
+}
+
+/** Opens the key dialog. Reloads the page with the key that the user enters. */
+export async function enterKey(role: KeyRole = "client"): Promise<void> {
+  if (await askForKey(role)) location.reload();
 }
 
 /**
@@ -103,9 +116,12 @@ export const INVALID_ANSWER = "invalid_answer";
 export class ApiError extends Error {
   readonly status: number;
   readonly code: string;
+  /** The key that a request with status 401 needs. */
+  readonly role: KeyRole;
 
-  constructor(status: number, code: string, message: string) {
+  constructor(status: number, code: string, message: string, role: KeyRole = "client") {
     super(message);
+    this.role = role;
     this.name = "ApiError";
     this.status = status;
     this.code = code;
@@ -145,12 +161,12 @@ export async function fetchJson<Answer>(
 export async function fetchApi(path: string, options: ApiRequest = {}): Promise<Response> {
   const role = options.role ?? "client";
   for (;;) {
-    const [key, cancelled] = [keyFor(role), cancels[role]];
+    const [key, cancelled] = [keyFor(role), cancelsBefore[role]];
     const response = await send(path, options, role);
-    if (response.status !== 401) return accepted(response);
+    if (response.status !== 401) return accepted(response, role);
     // The user may have entered another key, or cancelled, while this request was on its way.
     if (keyFor(role) !== key) continue;
-    if (cancels[role] !== cancelled || !(await askForKey(role))) return accepted(response);
+    if (cancels[role] !== cancelled || !(await askForKey(role))) return accepted(response, role);
   }
 }
 
@@ -171,11 +187,16 @@ async function send(path: string, options: ApiRequest, role: KeyRole): Promise<R
   }
 }
 
-async function accepted(response: Response): Promise<Response> {
+async function accepted(response: Response, role: KeyRole): Promise<Response> {
   if (response.ok) return response;
   const problem: unknown = await response.json().catch(() => null);
   const text = word(problem, "message") ?? word(problem, "error") ?? response.statusText;
-  throw new ApiError(response.status, word(problem, "code") ?? `http_${response.status}`, text);
+  throw new ApiError(
+    response.status,
+    word(problem, "code") ?? `http_${response.status}`,
+    text,
+    role,
+  );
 }
 
 function word(problem: unknown, name: string): string | null {

@@ -143,10 +143,10 @@ export class AudioEngine extends TypedEvents<AudioEngineEvents> {
 
   /**
    * Starts chunks and file playback, and resumes the model's speech. With `chunkSamples`, chunks have
-   * another length.
+   * another length. They begin with `early`.
    */
-  async start(chunkSamples?: number): Promise<void> {
-    this.capture.restartChunk(chunkSamples);
+  async start(chunkSamples?: number, early?: Samples): Promise<void> {
+    this.capture.restartChunk(chunkSamples, early);
     await Promise.all([this.#source.start(), this.speaker.resume()]);
   }
 

@@ -278,9 +278,10 @@ export class Capture extends TypedEvents<CaptureEvents> {
     this.#attach();
   }
 
-  /** Starts a new chunk. With `chunkSamples`, chunks have another length from now on. */
-  restartChunk(chunkSamples: number = this.#chunker.size): void {
+  /** Starts a new chunk, with `early` in it. With `chunkSamples`, chunks have another length from now on. */
+  restartChunk(chunkSamples: number = this.#chunker.size, early = new Float32Array()): void {
     this.#chunker = new Chunker(chunkSamples);
+    for (const chunk of this.#chunker.push(early)) this.emit("chunk", chunk);
   }
 
   async close(): Promise<void> {

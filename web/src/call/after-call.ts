@@ -1,6 +1,7 @@
 import "../components/recording-actions.ts";
 import { html, nothing, type TemplateResult } from "lit";
-import { type ProblemText, sessionEndText } from "../components/session-status.ts";
+import { deviceErrorText } from "../components/device-select.ts";
+import { keyButton, type ProblemText, sessionEndText } from "../components/session-status.ts";
 import { transcriptButtons } from "../components/transcript-text.ts";
 import { formatClock, formatDuration, formatNumber } from "../i18n/language.ts";
 import type { SessionEnd } from "../session/session.ts";
@@ -31,20 +32,30 @@ export function afterCall(view: CallView): TemplateResult {
   </div>`;
 }
 
-function ending({ sessionState: { end } }: CallState): TemplateResult {
-  const reason = end && reasonText(end);
+function ending({ sessionState: { end }, cameraError }: CallState): TemplateResult {
+  const reason = end && reasonText(end, cameraError);
   const calm = end?.by === "user" || end?.by === "timeout";
   return html`<div class="ending" role=${reason && !calm ? "alert" : nothing}>
     <span class="sign ${calm ? "" : "bad"}">${icon(calm ? "phone" : "alert")}</span>
     <p class="title">${reason?.title ?? callStrings().state.ended}</p>
-    ${reason ? html`<p class="soft">${reason.remedy}</p>` : nothing}
+    ${reason ? html`<p class="soft">${reason.remedy}</p>` : nothing} ${keyButton(end)}
   </div>`;
 }
 
-function reasonText(end: SessionEnd): ProblemText | null {
+function reasonText(end: SessionEnd, cameraError: unknown): ProblemText | null {
   const t = callStrings();
+  if (end.by === "device" && cameraError !== null) return noDevices(end.cause, cameraError);
   if (end.by === "timeout") return { title: t.pausedTooLong, remedy: t.pausedTooLongHint };
   return sessionEndText(end);
+}
+
+/** One press of “Block” usually refuses both devices. */
+function noDevices(microphone: unknown, camera: unknown): ProblemText {
+  const t = callStrings();
+  const isBlocked = [microphone, camera].every((one) => (one as Error).name === "NotAllowedError");
+  const remedies = [deviceErrorText(microphone, "microphone"), deviceErrorText(camera, "camera")];
+  const remedy = isBlocked ? t.bothBlocked : [...new Set(remedies)].join(" ");
+  return { title: t.noDevices, remedy };
 }
 
 function figures(state: CallState): TemplateResult {

@@ -7,6 +7,7 @@ import { namedVoice } from "../components/named-voice.ts";
 import { voiceFields } from "../components/voice-list.ts";
 import { DuplexSession, type DuplexSessionState, NEW_DUPLEX } from "../session/duplex-session.ts";
 import type { Phase, Problem } from "../session/session.ts";
+import { SPEECH_LOST } from "../session/voice-session.ts";
 import { clonesVoices, possibleGreeting } from "../shell/capabilities.ts";
 import { Store, TypedEvents } from "../state/store.ts";
 import { keepConversation } from "../storage/conversations.ts";
@@ -28,6 +29,8 @@ export interface CallState {
   readonly until: number | null;
   /** When the user said what the model has not answered yet. */
   readonly pending: number | null;
+  /** Why the call began without a camera: the browser's error, or null. */
+  readonly cameraError: unknown;
   /** What is wrong with the sound of the microphone. */
   readonly inputProblem: InputProblem | null;
   /** Whether the server may record the call. */
@@ -45,6 +48,7 @@ const NEW_CALL: CallState = {
   since: null,
   until: null,
   pending: null,
+  cameraError: null,
   inputProblem: null,
   recorded: true,
   recordings: NO_CALL_RECORDINGS,
@@ -140,10 +144,13 @@ export class CallController extends TypedEvents<CallEvents> {
       const { voice: model, speech } = values;
       const voices = clonesVoices() ? await voiceFields({ model, speech }) : {};
       if (attempt !== this.#attempt) return;
-      if (this.kind === "omni" && !file?.hasVideo) await this.openCamera(values);
-      if (attempt === this.#attempt) {
-        await this.#begin(values, prepareFields(this.kind, values, voices));
-      }
+      const films = this.kind === "omni" && !file?.hasVideo;
+      const cameraError = films ? await this.#openCamera(values) : null;
+      if (attempt !== this.#attempt) return;
+      this.#patch({ cameraError });
+      await this.#begin(values, prepareFields(this.kind, values, voices));
+      if (cameraError !== null && this.#isConnecting(attempt))
+        this.emit("cameraError", cameraError);
     } catch (error) {
       if (attempt === this.#attempt) this.#cancel();
       throw error;
@@ -156,12 +163,9 @@ export class CallController extends TypedEvents<CallEvents> {
   }
 
   /** Opens or switches the camera. */
-  async openCamera({ facing }: Pick<CallValues, "facing">): Promise<void> {
-    try {
-      await this.camera.open({ facing, deviceId: devices.value.camera ?? undefined });
-    } catch (error) {
-      this.emit("cameraError", error);
-    }
+  async openCamera(values: Pick<CallValues, "facing">): Promise<void> {
+    const error = await this.#openCamera(values);
+    if (error !== null) this.emit("cameraError", error);
     this.#session?.setVideoElement(this.videoElement);
   }
 
@@ -188,6 +192,22 @@ export class CallController extends TypedEvents<CallEvents> {
   monitor(monitored: boolean): void {
     this.#patch({ monitored });
     this.state.value.file?.setMonitor(monitored ? MONITOR_GAIN : 0);
+  }
+
+  /** Whether the call of this attempt goes on, with a microphone. */
+  #isConnecting(attempt: number): boolean {
+    const isOver = this.#session === null || this.state.value.sessionState.phase === "ended";
+    return attempt === this.#attempt && !isOver;
+  }
+
+  /** Resolves to the browser's error, or null. */
+  async #openCamera({ facing }: Pick<CallValues, "facing">): Promise<unknown> {
+    try {
+      await this.camera.open({ facing, deviceId: devices.value.camera ?? undefined });
+      return null;
+    } catch (error) {
+      return error;
+    }
   }
 
   async #begin(values: CallValues, prepare: ReturnType<typeof prepareFields>): Promise<void> {
@@ -236,7 +256,10 @@ export class CallController extends TypedEvents<CallEvents> {
       this.#checkInput(levels);
     });
     session.on("exchange", (exchange) => this.events.push(exchange));
-    session.on("problem", (problem) => this.emit("problem", problem));
+    session.on("problem", (problem) => {
+      if (problem.code === SPEECH_LOST) this.#patch({ pending: null });
+      this.emit("problem", problem);
+    });
     session.on("unit", (unit) => this.#history.push(unit, session.state.value.metrics));
     session.state.subscribe((sessionState) => {
       if (session === this.#session) this.#onSessionState(sessionState);

@@ -125,6 +125,8 @@ export class CallPage extends BaseElement {
       this.#small.close();
     }
     this.#wasBusy = busy;
+    // After a reload the page has another layout, in which the browser would scroll to the stage.
+    if (busy) history.scrollRestoration = "manual";
     this.#small.show(() => smallStage(this.#view));
     if (changed.has("panel")) this.#focusPanel(changed.get("panel") as Panel | null, begins);
   }

@@ -1,11 +1,18 @@
 // @vitest-environment happy-dom
 
 import { expect, test } from "vitest";
+import type { Capabilities } from "../api/answers.ts";
+import { language } from "../i18n/language.ts";
 import { type DuplexSessionState, NEW_DUPLEX } from "../session/duplex-session.ts";
 import { Transcript } from "../session/transcript.ts";
-import { callStatus, InputCheck, pendingSince } from "./call-status.ts";
+import { capabilities } from "../shell/capabilities.ts";
+import { callStatus, InputCheck, pendingSince, statusAnnouncement } from "./call-status.ts";
 
 const ACTIVE: DuplexSessionState = { ...NEW_DUPLEX, phase: "active" };
+const LOST: DuplexSessionState = {
+  ...ACTIVE,
+  connection: { state: "reconnecting", deadline: 0 },
+};
 const HEARS: DuplexSessionState = { ...ACTIVE, userSpeaks: true };
 
 function afterWords(): DuplexSessionState {
@@ -33,6 +40,33 @@ test("the status says when the words were understood, and ends without an answer
   expect(callStatus(afterWords(), now)).toMatchObject({ mode: "thinking", hint: "Understood" });
   expect(callStatus(ACTIVE, now - 6000).mode).toBe("listening");
   expect(callStatus(afterWords(), now - 16_000).mode).toBe("listening");
+});
+
+test("the status says that the connection is lost, whatever the microphone hears", () => {
+  const now = performance.now();
+  for (const state of [LOST, { ...LOST, userSpeaks: true }, { ...LOST, modelSpeaks: true }]) {
+    expect(callStatus(state, now)).toMatchObject({ mode: "connecting", title: "Reconnecting…" });
+  }
+  expect(statusAnnouncement({ sessionState: LOST, since: 0 })).toBe("Reconnecting…");
+  language.set("zh");
+  expect(callStatus(LOST).title).toBe("正在重新连接…");
+  language.set("en");
+});
+
+test("a video call proposes a question about the picture to a model that sees", () => {
+  const example = (camera: boolean): string => callStatus(ACTIVE, null, { camera }).hint;
+  capabilities.set({ sees: true, hears: [] } as unknown as Capabilities);
+  expect(example(true)).toContain("What do you see?");
+  expect(example(false)).toContain("What is the capital of Japan?");
+  capabilities.set({ sees: false, hears: [] } as unknown as Capabilities);
+  expect(example(true)).toContain("What is the capital of Japan?");
+  capabilities.set(null);
+});
+
+test("the end is announced only of a call that began", () => {
+  const sessionState: DuplexSessionState = { ...NEW_DUPLEX, phase: "ended" };
+  expect(statusAnnouncement({ sessionState, since: null })).toBe("");
+  expect(statusAnnouncement({ sessionState, since: 0 })).toBe("Call ended");
 });
 
 /** Repeatable levels of speech: syllables and pauses, dBFS. */

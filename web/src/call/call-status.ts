@@ -84,6 +84,12 @@ interface CallStatus {
   readonly hint: string;
 }
 
+interface AnnouncedCall {
+  readonly sessionState: DuplexSessionState;
+  /** Start of the active call. Null if it did not begin. */
+  readonly since: number | null;
+}
+
 const PENDING_MS = 5000; // the model may also decide not to answer
 const UNDERSTOOD_MS = 15_000;
 
@@ -103,6 +109,7 @@ export function pendingSince(
 export function callStatus(
   sessionState: DuplexSessionState,
   pending: number | null = null,
+  { camera = false } = {},
 ): CallStatus {
   const t = callStrings().state;
   if (sessionState.queue !== null) return { mode: "idle", title: t.queued, hint: "" };
@@ -118,7 +125,9 @@ export function callStatus(
     case "preparing":
       return { mode: "connecting", title: t.preparing, hint: "" };
     case "active":
-      return talking(sessionState, pending);
+      return isLost(sessionState)
+        ? { mode: "connecting", title: t.reconnecting, hint: t.reconnectingHint }
+        : talking(sessionState, pending, camera);
     case "paused":
       return { mode: "paused", title: t.paused, hint: t.pausedHint };
     case "stopping":
@@ -128,15 +137,21 @@ export function callStatus(
   }
 }
 
+function isLost({ connection }: DuplexSessionState): boolean {
+  return connection.state === "reconnecting";
+}
+
 /**
  * Text for screen readers. It does not announce every turn, which would interrupt the model's
- * speech.
+ * speech. An alert says why a call did not begin.
  */
-export function statusAnnouncement(sessionState: DuplexSessionState): string {
+export function statusAnnouncement({ sessionState, since }: AnnouncedCall): string {
   const t = callStrings().state;
   if (sessionState.queue !== null) return ""; // the queue panel announces it
-  if (sessionState.phase === "active") return sessionState.muted ? t.muted : t.connected;
-  return sessionState.phase === "idle" ? "" : callStatus(sessionState).title;
+  const { phase, muted } = sessionState;
+  if (phase === "active" && !isLost(sessionState)) return muted ? t.muted : t.connected;
+  if (phase === "idle" || (phase === "ended" && since === null)) return "";
+  return callStatus(sessionState).title;
 }
 
 /** What the user said, for screen readers, as soon as it is final. Empty after the call. */
@@ -148,6 +163,7 @@ export function understood({ phase, transcript }: DuplexSessionState): string {
 function talking(
   { modelSpeaks, userSpeaks, muted, transcript }: DuplexSessionState,
   pending: number | null,
+  camera: boolean,
 ): CallStatus {
   const t = callStrings().state;
   if (modelSpeaks) {
@@ -162,7 +178,8 @@ function talking(
   }
   if (muted) return { mode: "listening", title: t.muted, hint: t.mutedHint };
   if (userSpeaks) return { mode: "hearing", title: t.hearing, hint: "" };
-  const hint = isNew(transcript) ? t.listeningHint(exampleQuestion(capabilities.value)) : "";
+  const example = exampleQuestion(capabilities.value, { camera });
+  const hint = isNew(transcript) ? t.listeningHint(example) : "";
   return { mode: "listening", title: t.listening, hint };
 }
 

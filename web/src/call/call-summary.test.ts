@@ -17,6 +17,7 @@ function call(transcript: TranscriptLine[], metrics: Partial<typeof NO_METRICS> 
     since: 1000,
     until: 66_000,
     pending: null,
+    cameraError: null,
     inputProblem: null,
     recorded: true,
     recordings: NO_CALL_RECORDINGS,

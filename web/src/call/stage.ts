@@ -147,7 +147,7 @@ export function callStage(view: CallView): TemplateResult {
     ${callNotices(view)}
     <div class="middle">${view.away ? awayNote(view) : middle(view)}</div>
     <div class="bottom">${bottom(view)}</div>
-    <p class="visually-hidden" role="status">${statusAnnouncement(sessionState)}</p>
+    <p class="visually-hidden" role="status">${statusAnnouncement(view.state)}</p>
     <p class="visually-hidden" aria-live="polite">${view.values.captions === "off" ? "" : understood(sessionState)}</p>
   </section>`;
 }
@@ -187,8 +187,9 @@ function middle(view: CallView): TemplateResult {
   const { sessionState } = view.state;
   if (sessionState.phase === "ended") return afterCall(view);
   if (sessionState.phase === "idle") return invitation(view);
-  const { mode, title, hint } = callStatus(sessionState, view.state.pending);
-  const orb = html`${showsVideo(view) ? videoPreview(view) : nothing}
+  const camera = showsVideo(view);
+  const { mode, title, hint } = callStatus(sessionState, view.state.pending, { camera });
+  const orb = html`${camera ? videoPreview(view) : nothing}
     <an-call-orb .call=${view.call} .mode=${mode}></an-call-orb>`;
   if (sessionState.queue !== null) {
     return html`${orb}<an-queue-panel .status=${sessionState.queue} @leave=${view.actions.endCall}></an-queue-panel>`;

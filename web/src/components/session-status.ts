@@ -1,5 +1,6 @@
 import { html, nothing, type TemplateResult } from "lit";
 import { customElement, property } from "lit/decorators.js";
+import { enterKey } from "../api/http.ts";
 import { devices } from "../audio/audio-settings.ts";
 import { allowChimes, chime } from "../audio/chimes.ts";
 import { common } from "../i18n/common.ts";
@@ -220,6 +221,15 @@ export function sessionEndNotice(end: SessionEnd | null): TemplateResult | typeo
     <div class="grow">
       <p class="strong">${text.title}</p>
       <p class="soft">${text.remedy}</p>
+      ${keyButton(end)}
     </div>
   </div>`;
+}
+
+/** Asks for the key if the session needs one. */
+export function keyButton(end: SessionEnd | null): TemplateResult | typeof nothing {
+  if (end?.code !== "unauthorized") return nothing;
+  return html`<button class="button small" @click=${() => void enterKey()}>
+    ${icon("key")} ${common().key.enter}
+  </button>`;
 }

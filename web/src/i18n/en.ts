@@ -41,7 +41,7 @@ export const en = {
     unreachable: "Cannot reach the server",
     unreachableRemedy: "Check your internet connection, then try again.",
     refused: "Key required",
-    refusedRemedy: "Reload the page and enter your key. Ask the server's operator for one.",
+    refusedRemedy: "Ask the server's operator for one.",
     busy: "Too many requests",
     busyRemedy: "Wait a minute, then try again.",
     failed: "Something went wrong",
@@ -54,6 +54,7 @@ export const en = {
 
   key: {
     title: "Enter your key",
+    enter: "Enter key",
     adminTitle: "Enter the admin token",
     why: "This server requires a key. Ask its operator for one.",
     adminWhy: "This page controls the server and requires the admin token.",
@@ -72,6 +73,7 @@ export const en = {
     recognises: "It recognises everyday objects and colours, and reads text.",
     hears: (model: string, languages: string) =>
       `${model} understands speech in ${languages} only.`,
+    seen: "What do you see?",
     questions: {
       first: "What is the capital of Japan?",
       second: "Explain in two sentences why the sky is blue.",
@@ -173,6 +175,10 @@ export const en = {
   },
 
   sessionErrors: {
+    speech_lost: {
+      title: "Part of what you said was not heard",
+      remedy: "The connection was lost. Please say it again.",
+    },
     frame_unreadable: {
       title: "The camera's picture cannot be read",
       remedy:
@@ -239,13 +245,14 @@ export const en = {
       title: "The model reported an error",
       remedy: "", // the message of the server is shown
     },
+    invalid_field: { title: "The message was refused", remedy: "" },
     message_too_large: {
       title: "The message is too large",
       remedy: "Remove an attachment, or use a shorter one.",
     },
     unauthorized: {
       title: "Key required",
-      remedy: "Reload the page and enter your key. Ask the server's operator for one.",
+      remedy: "Ask the server's operator for one.",
     },
     rate_limited: {
       title: "Too many requests",

@@ -43,7 +43,7 @@ export const zh: Translated<typeof en> = {
     unreachable: "服务器没有响应",
     unreachableRemedy: "请检查网络连接，然后重试。",
     refused: "需要密钥",
-    refusedRemedy: "请刷新页面，并输入管理员提供的密钥。",
+    refusedRemedy: "请向管理员索取。",
     busy: "请求过于频繁",
     busyRemedy: "请等一分钟再试。",
     failed: "操作未成功",
@@ -55,6 +55,7 @@ export const zh: Translated<typeof en> = {
 
   key: {
     title: "输入密钥",
+    enter: "输入密钥",
     adminTitle: "输入管理令牌",
     why: "此服务器只对持有密钥的人开放。请向管理员索取。",
     adminWhy: "此页面会改变服务器的运行方式，需要管理令牌。",
@@ -72,6 +73,7 @@ export const zh: Translated<typeof en> = {
     blind: (model) => `${model} 看不见画面，只接收音频。`,
     recognises: "它能识别日常物品和颜色，并能读出文字。",
     hears: (model, languages) => `${model} 只听得懂${languages}。`,
+    seen: "你看到了什么？",
     questions: {
       first: "日本的首都是哪里？",
       second: "用两句话解释天空为什么是蓝色的。",
@@ -168,6 +170,10 @@ export const zh: Translated<typeof en> = {
   },
 
   sessionErrors: {
+    speech_lost: {
+      title: "您说的部分内容没有听到",
+      remedy: "连接曾中断，请再说一遍。",
+    },
     frame_unreadable: {
       title: "无法读取摄像头画面",
       remedy: "通话将仅保留声音。请选择其他摄像头，或将其关闭后重新开启。",
@@ -197,8 +203,9 @@ export const zh: Translated<typeof en> = {
     },
     worker_lost: { title: "模型已停止", remedy: "服务器无法恢复会话，请稍后再试。" },
     inference_error: { title: "模型返回错误", remedy: "" },
+    invalid_field: { title: "消息被拒绝", remedy: "" },
     message_too_large: { title: "消息过大", remedy: "请移除一个附件，或换用更短的附件。" },
-    unauthorized: { title: "需要密钥", remedy: "请刷新页面，并输入管理员提供的密钥。" },
+    unauthorized: { title: "需要密钥", remedy: "请向管理员索取。" },
     rate_limited: { title: "请求过于频繁", remedy: "请等一分钟再试。" },
     page_off: { title: "此页面已停用", remedy: "请联系服务器管理员，或从菜单中选择其他页面。" },
   },

@@ -57,6 +57,8 @@ export interface ClientEvents<Server> {
   /** A message that the page sends. */
   sent: object;
   connection: SocketState;
+  /** Sound that waited for a connection for too long. It is not sent. */
+  dropped: object;
   /** The server sent an invalid message. The session continues. */
   problem: string;
   closed: SocketClose;
@@ -96,6 +98,7 @@ export class ProtocolClient<Server, Client extends object> extends TypedEvents<
     this.#socket = new ResumableSocket(url, options);
     this.#socket.on("message", (message) => this.#receive(message));
     this.#socket.on("state", (state) => this.emit("connection", state));
+    this.#socket.on("dropped", (message) => this.emit("dropped", message));
     this.#socket.on("problem", (problem) => this.emit("problem", problem));
     this.#socket.on("closed", (closed) => this.emit("closed", closed));
   }

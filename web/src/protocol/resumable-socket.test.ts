@@ -113,6 +113,15 @@ describe("a lost connection", () => {
     ]);
   });
 
+  it("tells which audio is too old to be sent", () => {
+    const { socket } = resumable();
+    const dropped: object[] = [];
+    socket.on("dropped", (message) => dropped.push(message));
+    FakeWebSocket.last.drop(1006);
+    for (let n = 0; n < 5; n++) socket.send({ chunk: n }, { perishableMs: 1000 });
+    expect(dropped).toEqual([{ chunk: 0 }, { chunk: 1 }]);
+  });
+
   it("keeps as many seconds of short chunks", () => {
     const { socket } = resumable();
     FakeWebSocket.last.drop(1006);

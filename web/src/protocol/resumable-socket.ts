@@ -25,6 +25,8 @@ export interface SocketClose {
 interface SocketEvents {
   state: SocketState;
   message: Readonly<Record<string, unknown>>;
+  /** Sound that waited for a connection for too long. It is not sent. */
+  dropped: object;
   /** A frame could not be decoded. */
   problem: string;
   closed: SocketClose;
@@ -73,7 +75,7 @@ export class ResumableSocket extends TypedEvents<SocketEvents> {
   send(message: object, { perishableMs = 0 } = {}): void {
     if (this.#state === "closed") return;
     if (this.#state === "open") this.#transmit(message);
-    else this.#queue.put(message, perishableMs);
+    else for (const old of this.#queue.put(message, perishableMs)) this.emit("dropped", old);
   }
 
   /** Marks the session as ended, so that a close is not a lost connection. */
@@ -263,14 +265,18 @@ interface Waiting {
 class SendQueue {
   #waiting: Waiting[] = [];
 
-  put(message: object, perishableMs: number): void {
+  /** Returns the sound that is dropped for it. */
+  put(message: object, perishableMs: number): object[] {
     this.#waiting.push({ message, perishableMs });
     let keptMs = this.#waiting.reduce((sum, waiting) => sum + waiting.perishableMs, 0);
+    const dropped: object[] = [];
     this.#waiting = this.#waiting.filter((waiting) => {
       const isStale = waiting.perishableMs > 0 && keptMs > MAX_PERISHABLE_MS;
       if (isStale) keptMs -= waiting.perishableMs;
+      if (isStale) dropped.push(waiting.message);
       return !isStale;
     });
+    return dropped;
   }
 
   take(): object[] {

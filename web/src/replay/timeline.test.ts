@@ -128,8 +128,35 @@ test("audio dropped by a forced listen is excluded", () => {
     chunk(1, {}, { receive_ts_ms: 1600, force_listen: true }),
     chunk(2, {}, { force_listen: true }),
   );
-  expect(lines).toEqual([{ role: "model", text: "Heard,", atMs: 1100, untilMs: 1600 }]);
+  expect(lines).toEqual([{ role: "model", text: "Heard,", atMs: 1100, untilMs: 1600, cut: true }]);
   expect(events).toEqual([{ type: "forced", atMs: 1600 }]);
+});
+
+test("an answer that speech or the end of the call interrupts is cut", () => {
+  const { lines } = timeline(
+    chunk(0, { text: "Whole.", end_of_turn: true }),
+    chunk(1, { text: "The story goes that" }),
+    chunk(2, { user_text: "Stop." }),
+    chunk(3, { text: "All right.", end_of_turn: true }),
+    chunk(4),
+    chunk(5, { text: "And then" }),
+  );
+  const spoken = lines.filter(({ role }) => role === "model");
+  expect(spoken.map(({ text, cut }) => [text, cut ?? false])).toEqual([
+    ["Whole.", false],
+    ["The story goes that", true],
+    ["All right.", false],
+    ["And then", true],
+  ]);
+});
+
+test("an answer of which nothing was played does not cut the one before", () => {
+  const { lines } = timeline(
+    chunk(0, { text: "Whole.", end_of_turn: true }),
+    chunk(1, { text: "Not heard.", publish_ts_ms: 1900 }),
+    chunk(2, {}, { receive_ts_ms: 1950, force_listen: true }),
+  );
+  expect(lines).toEqual([{ role: "model", text: "Whole.", atMs: 1100, untilMs: 1950 }]);
 });
 
 test("segments follow the decisions, and costs add up by part", () => {

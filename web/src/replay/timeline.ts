@@ -24,6 +24,8 @@ export interface SpokenLine {
   /** The times are estimated from the length of the text. */
   readonly estimated?: true;
   readonly status?: LineStatus;
+  /** The user interrupted the answer, or the call ended in it. */
+  readonly cut?: true;
   /** Files and texts of a chat message, in order. */
   readonly parts?: readonly PartRecord[];
   /** From the request to the first part of the answer. */
@@ -285,25 +287,29 @@ function forced(chunks: readonly ChunkRecord[]): number[] {
     .map((chunk) => chunk.receive_ts_ms);
 }
 
-/** Consecutive units form one answer. Audio that was dropped before playback is excluded. */
+/**
+ * Consecutive units form one answer. Audio that was dropped before playback is excluded. An answer
+ * without an end of its turn is cut.
+ */
 function modelLines(
   units: readonly UnitRecord[],
   places: ReadonlyMap<UnitRecord, PlayedAudio | null>,
 ): SpokenLine[] {
   const lines: SpokenLine[] = [];
-  let open = false;
+  let turn: SpokenLine[] = []; // the units of the answer whose turn has not ended
+  const end = (cut: { cut?: true } = {}): void => {
+    const [first, last] = [turn[0], turn.at(-1)];
+    const text = turn.map((line) => line.text).join("");
+    if (first && last) lines.push({ ...first, text, untilMs: last.untilMs, ...cut });
+    turn = [];
+  };
   for (const unit of units) {
     const line = modelLine(unit, places);
-    const last = lines.at(-1);
-    if (line && open && last) {
-      lines[lines.length - 1] = {
-        ...last,
-        text: last.text + line.text,
-        untilMs: line.untilMs,
-      };
-    } else if (line) lines.push(line);
-    open = unit.mode === "SPEAK" && !unit.end_of_turn;
+    if (unit.mode === "LISTEN") end({ cut: true });
+    if (line) turn.push(line);
+    if (unit.end_of_turn) end();
   }
+  end({ cut: true });
   return lines
     .map((line) => ({ ...line, text: line.text.trim() }))
     .filter(({ text }) => text !== "");

@@ -40,6 +40,7 @@ class ChunkSender {
   #unreadable: HTMLVideoElement | undefined;
   #unseenMs = FRAME_MS;
   #queue: Promise<void> = Promise.resolve();
+  #waiting = 0;
   #count = 0;
 
   /** `onUnreadable` is called once for each video without readable frames. */
@@ -65,11 +66,15 @@ class ChunkSender {
   }
 
   send(chunk: Samples): void {
+    this.#waiting += 1;
     this.#queue = this.#queue.then(() => this.#send(chunk));
   }
 
+  /** The newest chunk takes the frame, which would delay the speech in those that wait behind it. */
   async #send(audio: Samples): Promise<void> {
-    const isDue = this.open && this.#unseenMs >= FRAME_MS;
+    const isNewest = this.#waiting === 1;
+    this.#waiting -= 1;
+    const isDue = isNewest && this.open && this.#unseenMs >= FRAME_MS;
     const frame = isDue && this.videoElement && (await this.#frame(this.videoElement));
     if (!this.open) return;
     const durationMs = (audio.length / INPUT_RATE) * 1000;
@@ -318,7 +323,7 @@ export class DuplexSession extends VoiceSession<
     this.#receivedAt = performance.now();
     this.patch({ phase: "active" });
     if (this.#sender) this.#sender.open = true;
-    void this.audio?.start(chunkSamples);
+    this.startAudio(chunkSamples);
   }
 
   #paused(timeoutS: number | null): void {

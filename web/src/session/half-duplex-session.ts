@@ -302,7 +302,7 @@ export class HalfDuplexSession extends VoiceSession<
     if (this.state.value.phase !== "preparing") return;
     this.patch({ phase: "active", recordingId, timeoutS });
     this.patch({ quietDeadline: this.#deadline });
-    void this.audio?.start();
+    this.startAudio();
   }
 
   #generating(speechMs: number): void {

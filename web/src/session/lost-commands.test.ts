@@ -9,7 +9,13 @@ import { HalfDuplexSession } from "./half-duplex-session.ts";
 const PREPARED = { type: "prepared", seq: 2, prompt_length: 1, recording_session_id: "r" };
 const ERROR = { type: "error", error: "no", message: "no" };
 
-let session: DuplexSession;
+class Heard extends DuplexSession {
+  hear(): void {
+    this.onChunk(new Float32Array(16_000));
+  }
+}
+
+let session: Heard;
 let problems: string[];
 
 const commands = (): unknown[] =>
@@ -36,7 +42,7 @@ beforeEach(async () => {
   stubDevices(async () => fakeStream());
   vi.stubGlobal("WebSocket", FakeWebSocket);
   FakeWebSocket.all = [];
-  session = new DuplexSession({
+  session = new Heard({
     kind: "audio",
     prepare: { prefix_system_prompt: "" },
     connection: { base: "http://edge/" },
@@ -101,6 +107,25 @@ it("sends once what was said while the connection was lost", async () => {
   session.pause();
   await resume();
   expect(commands()).toEqual(["pause"]);
+});
+
+it.each([
+  ["5 s of speech", 5, true, ["speech_lost"]],
+  ["2 s of speech, which it sends", 2, true, []],
+  ["5 s of silence", 5, false, []],
+])("after %s while the connection was lost", async (_, seconds, speaks, lost) => {
+  await call();
+  const audio = session.audio as NonNullable<typeof session.audio>;
+  vi.spyOn(audio, "userSpeaks", "get").mockReturnValue(speaks);
+  FakeWebSocket.last.drop(1006);
+  for (let n = 0; n < seconds; n++) {
+    session.hear();
+    await Promise.resolve();
+  }
+  expect(problems).toEqual([]);
+  await resume();
+  expect(problems).toEqual(lost);
+  expect(commands()).toHaveLength(Math.min(3, seconds));
 });
 
 it("replaces a connection that died in a pause, and resumes on the next one", async () => {
@@ -170,12 +195,12 @@ it("starts although a listener of its state throws", async () => {
 });
 
 it("replaces a half-duplex connection in which an answer does not continue, once", async () => {
-  class Heard extends HalfDuplexSession {
+  class HeardInTurns extends HalfDuplexSession {
     hear(): void {
       this.onChunk(new Float32Array(3200));
     }
   }
-  const half = new Heard({ prepare: {}, connection: { base: "http://edge/" } });
+  const half = new HeardInTurns({ prepare: {}, connection: { base: "http://edge/" } });
   await half.start();
   await assign();
   const timed = { ...PREPARED, session_id: "hdx_1", timeout_s: 300 };

@@ -1,5 +1,6 @@
 import { AudioEngine, type AudioEngineOptions } from "../audio/audio-engine.ts";
 import type { AudioSource } from "../audio/capture.ts";
+import { EarlySound } from "../audio/early-sound.ts";
 import type { Samples } from "../audio/pcm.ts";
 import type { ClientOptions, ProtocolClient } from "../protocol/clients.ts";
 import type { ErrorMessage } from "../protocol/server-messages.ts";
@@ -10,6 +11,9 @@ const LAST_BLOCKS_MS = 100;
 
 /** A command without an answer in this time may have been sent into a dead connection. */
 const ANSWER_MS = 4000;
+
+/** `code` of the problem that the user spoke while the connection was lost, and was not heard. */
+export const SPEECH_LOST = "speech_lost";
 
 /** The command that a message of the server answers. */
 const ANSWERS: Readonly<Record<string, string>> = {
@@ -76,7 +80,11 @@ export abstract class VoiceSession<
   #audio: AudioEngine | undefined;
   #late: LateConfig = {};
   #leaving: ReturnType<typeof setTimeout> | undefined;
+  readonly #early = new EarlySound();
   #asked: Asked<Client> | null = null;
+  /** Messages with the user's speech that wait for the connection. */
+  #speech = new WeakSet<object>();
+  #speechLost = false;
   /** The server may refuse a command because it has carried it out before. */
   #repeated = false;
   #answerTimer: ReturnType<typeof setTimeout> | undefined;
@@ -117,6 +125,7 @@ export abstract class VoiceSession<
 
   setMuted(muted: boolean): void {
     if (this.#audio) this.#audio.capture.muted = muted;
+    if (muted) this.#early.clear();
     this.patch({ muted } as Partial<State>);
   }
 
@@ -144,6 +153,11 @@ export abstract class VoiceSession<
   /** `config` is added to the configuration of the session. */
   protected abstract prepareMessage(config: LateConfig): Client;
   protected abstract onChunk(chunk: Samples): void;
+
+  /** The session is active: starts chunks, first with what the user said while it was prepared. */
+  protected startAudio(chunkSamples?: number): void {
+    void this.#audio?.start(chunkSamples, this.#early.take());
+  }
 
   /** A worker is assigned. Sends `prepare`, unless the user leaves before. */
   protected async prepare(): Promise<void> {
@@ -222,6 +236,7 @@ export abstract class VoiceSession<
   }
 
   #connect(audio: AudioEngine): void {
+    audio.on("userBlock", (block) => this.#onBlock(block, audio.userSpeaks));
     audio.on("chunk", (chunk) => this.onChunk(chunk));
     audio.on("levels", (levels) => this.emit("levels", levels));
     audio.on("sourceEnd", () => this.patch({ sourceEnded: true } as Partial<State>));
@@ -229,6 +244,12 @@ export abstract class VoiceSession<
     const client = this.connect(audio);
     this.attach(client);
     client.on("connection", (connection) => connection === "open" && this.#onConnected());
+    client.on("sent", (message) => {
+      if (client.connection !== "open" && audio.userSpeaks) this.#speech.add(message);
+    });
+    client.on("dropped", (message) => {
+      this.#speechLost ||= this.#speech.has(message);
+    });
     client.on("message", ({ type }) => {
       if (this.#asked?.message.type === ANSWERS[type]) this.#asked = null;
     });
@@ -236,10 +257,21 @@ export abstract class VoiceSession<
     globalThis.addEventListener?.("pagehide", this.#onLeave);
   }
 
+  #onBlock(block: Samples, speaks: boolean): void {
+    const { phase } = this.state.value;
+    if (phase === "connecting" || phase === "preparing") this.#early.push(block, speaks);
+    else this.#early.clear(); // the wait in the queue may be long
+  }
+
   /** Runs before the client sends what waits for the connection. */
   #onConnected(): void {
+    const { phase } = this.state.value;
+    if (this.#speechLost && phase === "active") {
+      this.emit("problem", { code: SPEECH_LOST, message: "" });
+    }
+    this.#speechLost = false;
     const asked = this.#asked;
-    if (!asked || this.state.value.phase === "stopping") return;
+    if (!asked || phase === "stopping") return;
     this.#asked = { ...asked, waits: false };
     this.#repeated = true;
     if (!asked.waits) this.client.send(asked.message);

@@ -100,12 +100,17 @@ export function modelBadge(able: Capabilities | null): TemplateResult | typeof n
 
 /** Questions to begin with, in a language that the model understands. */
 export function questions(able: Capabilities | null): typeof en.capabilities.questions {
-  return (understands(able, language.value) ? common() : en).capabilities.questions;
+  return understoodTexts(able).questions;
 }
 
-/** “For example: …” with the first question. */
-export function exampleQuestion(able: Capabilities | null): string {
-  return common().capabilities.example(questions(able).first);
+function understoodTexts(able: Capabilities | null): typeof en.capabilities {
+  return (understands(able, language.value) ? common() : en).capabilities;
+}
+
+/** “For example: …” with the first question, or with one about what the model sees. */
+export function exampleQuestion(able: Capabilities | null, { camera = false } = {}): string {
+  const { seen, questions } = understoodTexts(able);
+  return common().capabilities.example(camera && able?.sees ? seen : questions.first);
 }
 
 function names(codes: readonly string[]): string {

@@ -1,5 +1,5 @@
 import type { ReactiveControllerHost } from "lit";
-import { ApiError, INVALID_ANSWER } from "../api/http.ts";
+import { ApiError, enterKey, INVALID_ANSWER } from "../api/http.ts";
 import { common } from "../i18n/common.ts";
 import { type Toast, toast } from "../ui/toasts.ts";
 
@@ -41,7 +41,7 @@ export class UserTask {
 }
 
 function errorText(error: unknown, title: string | undefined): Omit<Toast, "tone"> {
-  const { errors } = common();
+  const { errors, key } = common();
   if (!(error instanceof ApiError)) {
     return {
       title: title ?? errors.failed,
@@ -49,7 +49,10 @@ function errorText(error: unknown, title: string | undefined): Omit<Toast, "tone
     };
   }
   if (error.status === 0) return { title: errors.unreachable, remedy: errors.unreachableRemedy };
-  if (error.status === 401) return { title: errors.refused, remedy: errors.refusedRemedy };
+  if (error.status === 401) {
+    const action = { label: key.enter, run: () => void enterKey(error.role) };
+    return { title: errors.refused, remedy: errors.refusedRemedy, action };
+  }
   if (error.status === 429) return { title: errors.busy, remedy: errors.busyRemedy };
   if (error.code === "page_off") return { title: errors.pageOff, remedy: errors.pageOffRemedy };
   if (error.code === INVALID_ANSWER) {

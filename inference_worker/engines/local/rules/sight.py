@@ -5,7 +5,12 @@ from collections.abc import Sequence
 
 from antiphon.inference_worker.engines.local.reference.words import plural
 from antiphon.inference_worker.engines.local.rules.follow_up import is_passing
-from antiphon.inference_worker.engines.local.rules.situation import NAME, Answer, Situation
+from antiphon.inference_worker.engines.local.rules.situation import (
+    NAME,
+    STILL_LOOKING,
+    Answer,
+    Situation,
+)
 from antiphon.inference_worker.engines.local.rules.text import (
     COMMON_WORDS,
     LONGEST_CHARS,
@@ -95,7 +100,9 @@ def _blind(situation: Situation, *, unclear: bool) -> str | None:
 
 def _heard_see(_: re.Match[str], situation: Situation) -> str | None:
     """The recogniser hears half of the voices say "What do you say?" for "What do you see?"."""
-    return None if situation.scene is None else situation.scene.sentence("I see")
+    if situation.scene is None:
+        return situation.blind if situation.blind == STILL_LOOKING else None
+    return situation.scene.sentence("I see")
 
 
 def _again(_: re.Match[str], situation: Situation) -> str | None:

@@ -64,10 +64,13 @@ it("offers a retry for temporary errors", () => {
   expect(found).toMatchObject({ title: "Connection lost", remedies: ["again"] });
 });
 
-it("shows the engine's message and offers to retry without speech", () => {
+it.each([
+  ["inference_error", "The model reported an error"],
+  ["invalid_field", "The message was refused"],
+])("shows the engine's message for %s and offers to retry without speech", (code, title) => {
   const message = "this engine has no vocoder: ask for text only";
-  expect(problem({ code: "inference_error", message }, null)).toEqual({
-    title: "The model reported an error",
+  expect(problem({ code, message }, null)).toEqual({
+    title,
     remedy: message,
     remedies: ["again", "speech"],
   });

@@ -70,7 +70,8 @@ export function answerProblemOf(answer: Answer, chosen: ChatChoices): AnswerProb
 
 /** Some engines can write but not speak. */
 function waysOn({ code }: SessionEnd, { spoken }: ChatChoices): Remedy[] {
-  return code === "inference_error" && spoken ? ["again", "speech"] : ["again"];
+  const mayBeSpeech = code === "inference_error" || code === "invalid_field";
+  return mayBeSpeech && spoken ? ["again", "speech"] : ["again"];
 }
 
 /**

@@ -47,6 +47,23 @@ test.each([
   expect(sent.map((parts) => parts.map(({ type }) => type))).toEqual([types]);
 });
 
+test("the box of an edited message has another name than the box of a new one", async () => {
+  const question = new QuestionElement();
+  question.question = {
+    id: 1,
+    role: "user",
+    parts: [textPart("Why?")],
+  } as QuestionElement["question"];
+  const [composer] = [await shown(new Composer()), await shown(question)];
+  question.edit();
+  await question.updateComplete;
+  await question.querySelector<Composer>("an-composer")?.updateComplete;
+  const names = [composer, question].map((one) =>
+    one.querySelector("textarea")?.getAttribute("aria-label"),
+  );
+  expect(names).toEqual(["Your message", "Edit message"]);
+});
+
 test("an edited question that was not sent is edited again", async () => {
   const element = new QuestionElement();
   element.question = { role: "user", id: 1, parts: [textPart("One?")] };

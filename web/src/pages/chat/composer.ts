@@ -174,7 +174,7 @@ export class Composer extends BaseElement {
     return html`<textarea
         rows="1"
         maxlength="20000"
-        aria-label=${t.composer}
+        aria-label=${this.editing ? t.remedies.edit : t.composer}
         placeholder=${t.placeholder}
         enterkeyhint="send"
         .value=${live(this.text)}

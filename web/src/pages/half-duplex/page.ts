@@ -151,6 +151,7 @@ const MODES: Record<StageState, OrbMode> = {
   connecting: "connecting",
   queued: "paused",
   preparing: "connecting",
+  reconnecting: "connecting",
   listening: "listening",
   muted: "paused",
   hearing: "hearing",
@@ -166,8 +167,10 @@ function stageOf(state: HalfDuplexSessionState | null): StageState {
   if (state === null || (state.phase === "ended" && !started)) return "idle";
   if (state.queue !== null) return "queued";
   if (state.phase !== "active") return state.phase === "paused" ? "listening" : state.phase;
-  if (state.turnState === "listening" && state.muted) return "muted";
-  const { turnState, turns } = state;
+  const { turnState, turns, connection } = state;
+  const isUsersTurn = turnState === "listening" || turnState === "hearing";
+  if (isUsersTurn && connection.state === "reconnecting") return "reconnecting";
+  if (turnState === "listening" && state.muted) return "muted";
   const answer = turns.at(-1);
   // The microphone opens in a moment. Until then nothing new is shown.
   if (turnState === "settling") return restingAt(answer, halfDuplexSettings.value.spoken);

@@ -60,6 +60,7 @@ export const viewerStrings = defineStrings(
       silent: "Speech without transcript",
       noText: "No text",
       picture: "Image from the user",
+      cut: "interrupted",
       lineStatus: { stopped: "stopped", failed: "failed", unfinished: "incomplete" },
       events: {
         paused: "Paused",
@@ -148,6 +149,7 @@ export const viewerStrings = defineStrings(
       silent: "语音，无转写",
       noText: "无文字",
       picture: "用户的图片",
+      cut: "被打断",
       lineStatus: { stopped: "已停止", failed: "失败", unfinished: "未完成" },
       events: {
         paused: "已暂停",

@@ -98,6 +98,7 @@ export class ViewerTranscript extends BaseElement {
         ? nothing
         : html`<p class=${line.text === "" ? "soft" : ""} @click=${() => isSpoken(line) && this.replay.seek(line.atMs)}>
             <span class="text">${text}</span>
+            ${line.cut ? html`<span class="badge caution">${t.cut}</span>` : nothing}
             ${line.status ? html`<span class="badge ${line.status === "failed" ? "danger" : "caution"}">${t.lineStatus[line.status]}</span>` : nothing}
           </p>`
     }

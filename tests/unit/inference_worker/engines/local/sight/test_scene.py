@@ -13,6 +13,7 @@ from antiphon.inference_worker.engines.local.rules.sight import may_be_meant
 from antiphon.inference_worker.engines.local.rules.situation import (
     CAMERA_OFF,
     CANNOT_SEE,
+    STILL_LOOKING,
     Situation,
 )
 from antiphon.inference_worker.engines.local.sight.colours import COLOURS, colour_of, colours_of
@@ -137,6 +138,7 @@ def test_what_do_you_see_is_understood_as_it_is_heard() -> None:
     for heard in ("What do you say?", "What can you say?", "What do you sing?"):
         assert answer(heard, replace(NOW, scene=DESK)) == DESK.sentence("I see")
     assert answer("What do you say?", NOW) != CANNOT_SEE
+    assert answer("What do you say?", replace(NOW, blind=STILL_LOOKING)) == STILL_LOOKING
 
 
 def test_this_may_be_what_was_said_before() -> None:
