@@ -79,15 +79,15 @@ def test_inputs_stay_unsigned_if_the_library_cannot_take_signed_ones(
     assert network.signed_inputs_are_better.__wrapped__() is False
 
 
-@pytest.mark.parametrize("change", [None, use_signed_inputs], ids=["unsigned", "signed"])
-def test_a_convolution_of_bytes(change: Callable[[Network], None] | None) -> None:
-    weights = np.arange(24, dtype=np.uint8).reshape(2, 4, 3) * 10
+def _convolution(largest: int, change: Callable[[Network], None] | None) -> tuple[Any, Any]:
+    """The result of a convolution with weights up to `largest`, and the right one."""
+    weights = (np.arange(24).reshape(2, 4, 3) * largest // 23).astype(np.uint8)
     inputs = np.arange(32, dtype=np.uint8).reshape(1, 4, 8) * 8
     made = Network.empty()
     made.add_input("x", ElementType.UINT8, inputs.shape)
     made.add_constant("weights", weights)
     made.add_constant("x_zero", np.array(7, dtype=np.uint8))
-    made.add_constant("weights_zero", np.array(100, dtype=np.uint8))
+    made.add_constant("weights_zero", np.array(50, dtype=np.uint8))
     made.nodes.append(Node("ConvInteger", ["x", "weights", "x_zero", "weights_zero"], ["y"]))
     made.add_output("y", ElementType.INT32, (1, 2, 6))
     read = Network.of(made.to_bytes())
@@ -95,6 +95,19 @@ def test_a_convolution_of_bytes(change: Callable[[Network], None] | None) -> Non
     if change is not None:
         change(read)
     (result,) = cpu_session(read.to_bytes()).run(None, {"x": inputs})
-    shifted, filters = inputs[0].astype(int) - 7, weights.astype(int) - 100
+    shifted, filters = inputs[0].astype(int) - 7, weights.astype(int) - 50
     right = [[(one * shifted[:, at : at + 3]).sum() for at in range(6)] for one in filters]
-    assert result.tolist() == [right]
+    return result.tolist(), [right]
+
+
+@pytest.mark.parametrize("change", [None, use_signed_inputs], ids=["unsigned", "signed"])
+def test_a_convolution_of_bytes(change: Callable[[Network], None] | None) -> None:
+    """Two products of these sizes fit into 16 bits, in which processors without VNNI add them."""
+    result, right = _convolution(115, change)
+    assert result == right
+
+
+def test_inputs_are_signed_only_where_all_sums_are_right() -> None:
+    result, right = _convolution(230, use_signed_inputs)
+    assert result == right or not network.signed_inputs_are_better.__wrapped__()
+    assert _convolution(230, None) == (right, right)
