@@ -16,9 +16,8 @@ EXTRAS = server local otel test $(if $(ALL),minicpmo test-minicpmo webrtc zh)
 TYPED = $(if $(ALL),,antiphon tools bench/ten_voices.py --exclude /minicpmo/)
 
 # Most tests wait for real time to pass: four files at a time keep two cores busy. tests/conftest.py puts
-# the longest files first.
-PROCESSES := 4
-SIDE_BY_SIDE = $(BIN)/pytest --numprocesses=$(PROCESSES) --dist=loadfile --no-loadscope-reorder
+# the longest files first. A browser and the engine in a call need the cores for themselves, or sound is lost.
+SIDE_BY_SIDE = $(BIN)/pytest --dist=loadfile --no-loadscope-reorder --numprocesses
 
 IN_CONTAINERS = $(BIN)/pytest tests/containers -o timeout=900 -o faulthandler_timeout=0
 
@@ -26,7 +25,7 @@ IN_CONTAINERS = $(BIN)/pytest tests/containers -o timeout=900 -o faulthandler_ti
 # or disappears.
 define BESIDE_CONTAINERS
 mkdir -p build; $(IN_CONTAINERS) > build/containers.log 2>&1 & containers=$$!; \
-$(SIDE_BY_SIDE) tests/unit tests/redis; status=$$?; \
+$(SIDE_BY_SIDE)=4 tests/unit tests/redis; status=$$?; \
 wait $$containers || status=$$?; cat build/containers.log; exit $$status
 endef
 
@@ -52,9 +51,10 @@ docs: .python  ## Build the documentation as a website: build/site/index.html
 
 test: .test-time  ## Lint, types and the tests to run before a change is proposed
 	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target ALL=$(ALL) .programs check .web $(if $(ALL),.site)
-	$(if $(ALL),,$(SIDE_BY_SIDE) -m "not extended")
+	$(if $(ALL),,$(SIDE_BY_SIDE)=4 -m "not extended" tests/unit tests/redis tests/system)
 	$(if $(ALL),@$(BESIDE_CONTAINERS))
-	$(if $(ALL),$(SIDE_BY_SIDE) tests/system tests/browser)
+	$(if $(ALL),$(SIDE_BY_SIDE)=4 tests/system)
+	$(SIDE_BY_SIDE)=2 tests/browser $(if $(ALL),,-m "not extended")
 
 test-all: ALL = true
 test-all: test  ## The same and all other tests, as in CI
