@@ -208,7 +208,9 @@ class LocalAnsweringView(AnsweringView):
         must_call: bool = False,
     ) -> LocalAnswer:
         limit, now = generation.max_new_tokens, self._knowledge.now
-        text = self._slot.stream(messages, generation, limit, now, tools, must_call=must_call)
+        text = self._slot.stream(
+            messages, generation, limit, now, tools, must_call=must_call, spoken=tts.enabled
+        )
         content = messages[-1]["content"]
         asks = messages[-1]["role"] == "user" and not tools and not mourns(content)
         ends_empty = asks and self._slot.options.knows_little

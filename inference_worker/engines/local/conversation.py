@@ -296,6 +296,7 @@ class Conversation:
             self._config,
             options.reply_tokens,
             self._knowledge.now,
+            spoken=self._config.generate_audio,
         )
         config = self._config
         speaker = None

@@ -18,7 +18,9 @@ from antiphon.inference_worker.engines.local.dialogue import (
     turn_tokens,
     without_faults,
 )
+from antiphon.inference_worker.engines.local.doubt import asks_number
 from antiphon.inference_worker.engines.local.guard import AnswerGuard, Repeats
+from antiphon.inference_worker.engines.local.head_start import HeadStartGeneration
 from antiphon.inference_worker.engines.local.hearing.transcription import Recogniser
 from antiphon.inference_worker.engines.local.language_model import Generation, LanguageModel
 from antiphon.inference_worker.engines.local.llm import LocalLanguageModel
@@ -155,8 +157,15 @@ class LocalSlot:
         tools: Sequence[dict[str, Any]] = (),
         *,
         must_call: bool = False,
+        spoken: bool = False,
     ) -> Generation:
-        """Start a reply of the language model, which may call the rules if there are no other `tools`."""
+        """Start a reply of the language model, which may call the rules if there are no other `tools`.
+
+        A `spoken` one of the bundled model rests while its first words become sound.
+        """
+        doubts = asks_number(messages[-1])  # the first sentence is judged in one go
+        if spoken and self.options.bundled_model and not (tools or doubts):
+            return self._with_head_start(self._recalled(messages), config, max_tokens)
 
         def begin(messages: Sequence[LlmMessage], tools: Sequence[dict[str, Any]]) -> Generation:
             llm = self.models.llm
@@ -168,6 +177,25 @@ class LocalSlot:
         if tools or not self._rule_tools:
             return begin(messages, tools)
         return ToolRounds(begin, messages, now)
+
+    def _with_head_start(
+        self,
+        messages: Sequence[LlmMessage],
+        config: DuplexConfig | GenerationConfig,
+        max_tokens: int,
+    ) -> HeadStartGeneration:
+        *before, last = messages
+        begun = last["content"] if last["role"] == "assistant" else ""
+        asked = before if begun else messages
+
+        def begin(said: str, tokens: int) -> Generation:
+            answer = f"{begun}{said}"
+            so_far = [{"role": "assistant", "content": answer}] if answer else []
+            return self.models.llm.stream(
+                [*asked, *so_far], self.number, config, tokens, self.tokens
+            )
+
+        return HeadStartGeneration(begin, max_tokens)
 
     def answer_guard(
         self, *, ends_empty: bool, repeats: Repeats, messages: Sequence[LlmMessage] = ()
