@@ -53,7 +53,7 @@ test: .test-time  ## Lint, types and the tests to run before a change is propose
 	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target ALL=$(ALL) .programs check .web $(if $(ALL),.site)
 	$(if $(ALL),,$(SIDE_BY_SIDE)=4 -m "not extended" tests/unit tests/redis tests/system)
 	$(if $(ALL),@$(BESIDE_CONTAINERS))
-	$(if $(ALL),$(SIDE_BY_SIDE)=4 tests/system)
+	$(if $(ALL),$(SIDE_BY_SIDE)=3 tests/system)
 	$(SIDE_BY_SIDE)=2 tests/browser $(if $(ALL),,-m "not extended")
 
 test-all: ALL = true
