@@ -9,7 +9,7 @@ from playwright.async_api import Locator, Page, expect
 
 from support.browser_user import Visitor, a11y_findings, contrast_findings
 from support.ports import free_port
-from support.stack import Stack
+from support.stack import Service, Stack
 from support.turn_page import attach_image, claim
 
 DENY_MICROPHONE = """() => {
@@ -269,17 +269,24 @@ async def test_a_preset_of_the_user_is_used_changed_and_deleted(visitor: Visitor
     await expect(selector.locator("option", has_text="Captain")).to_have_count(0)
 
 
-async def test_a_server_with_keys_asks_for_a_key_once(stack: Stack, visitor: Visitor) -> None:
-    key = "a-key-that-is-long-enough"
+_KEY = "a-key-that-is-long-enough"
+
+
+async def _open_with_key(stack: Stack, visitor: Visitor) -> tuple[Service, Page]:
+    """The home page of an edge that asks for _KEY."""
     port = free_port()
-    edge = stack.edge(api_keys=key, port=port)
+    edge = stack.edge(api_keys=_KEY, port=port)
     visitor.url = f"http://127.0.0.1:{port}"
-    page = await visitor.open("/")
+    return edge, await visitor.open("/")
+
+
+async def test_a_server_with_keys_asks_for_a_key_once(stack: Stack, visitor: Visitor) -> None:
+    edge, page = await _open_with_key(stack, visitor)
     dialog = page.get_by_role("dialog", name="Enter your key")
     await dialog.get_by_label("Key").fill("x" * 20)
     await dialog.get_by_role("button", name="Continue").click()
     await expect(dialog).to_contain_text("This key is not valid.")
-    await dialog.get_by_label("Key").fill(key)
+    await dialog.get_by_label("Key").fill(_KEY)
     await dialog.get_by_role("button", name="Continue").click()
     await expect(page.get_by_role("link", name="Voice call").first).to_be_visible()
     await page.reload()
@@ -291,11 +298,7 @@ async def test_a_server_with_keys_asks_for_a_key_once(stack: Stack, visitor: Vis
 async def test_one_cancel_refuses_the_key_for_all_requests_of_a_press(
     stack: Stack, visitor: Visitor
 ) -> None:
-    key = "a-key-that-is-long-enough"
-    port = free_port()
-    edge = stack.edge(api_keys=key, port=port)
-    visitor.url = f"http://127.0.0.1:{port}"
-    page = await visitor.open("/")
+    edge, page = await _open_with_key(stack, visitor)
     dialog = page.get_by_role("dialog", name="Enter your key")
     await dialog.get_by_role("button", name="Cancel").click()
     alert = page.get_by_role("alert").first
@@ -306,7 +309,7 @@ async def test_one_cancel_refuses_the_key_for_all_requests_of_a_press(
     await expect(ended).to_contain_text("Key required")
     await expect(dialog).to_have_count(0)
     await ended.get_by_role("button", name="Enter key").click()
-    await dialog.get_by_label("Key").fill(key)
+    await dialog.get_by_label("Key").fill(_KEY)
     await dialog.get_by_role("button", name="Continue").click()
     await expect(page.get_by_role("link", name="Voice call").first).to_be_visible()
     await expect(ended).to_have_count(0)
