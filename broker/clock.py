@@ -41,11 +41,6 @@ class RedisClock:
         else:
             await self.notice_jump()
 
-    @staticmethod
-    def host_ms() -> float:
-        """Milliseconds since 1970 by this host, as it was set when the process began. It does not jump."""
-        return time.monotonic() * 1000.0 + _HOST_OFFSET_MS
-
     async def _measure(self) -> tuple[float, float]:
         """The length of a round trip and the offset, in ms."""
         before = time.monotonic()
@@ -58,3 +53,13 @@ class RedisClock:
     def now_ms(self) -> float:
         """Redis-clock milliseconds; the error is about half a round trip."""
         return time.monotonic() * 1000.0 + self.offset_ms
+
+    def stamps(self) -> dict[str, float]:
+        """One moment, in milliseconds: `at` by Redis' clock, `host_at` by this host's.
+
+        The host's counts since 1970 as it was set when the process began, so that it does not jump.
+        """
+        # Two readings would differ by the time for which a busy machine stops the process between them.
+        steady_ms = time.monotonic() * 1000.0
+        at, host_at = steady_ms + self.offset_ms, steady_ms + _HOST_OFFSET_MS
+        return {"at": round(at, 3), "host_at": round(host_at, 3)}

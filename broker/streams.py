@@ -138,9 +138,7 @@ class StreamWriter:
         instead; it follows the first one if that was written after all.
         """
         began = time.perf_counter()
-        at, host_at = self._clock.now_ms(), self._clock.host_ms()
-        stamps = {"at": round(at, 3), "host_at": round(host_at, 3)}
-        fields = [*pack(entry, **stamps), _WRITER, self._token]
+        fields = [*pack(entry, **self._clock.stamps()), _WRITER, self._token]
         async with self._lock:
             while True:
                 position, found = self._next, None
