@@ -12,7 +12,7 @@ import numpy as np
 from antiphon.inference_worker.engines.common.costs import StageCosts
 from antiphon.inference_worker.engines.local.clauses import ClauseSplitter
 from antiphon.inference_worker.engines.local.dialogue import LlmMessage
-from antiphon.inference_worker.engines.local.guard import AnswerGuard, Repeats, mourns
+from antiphon.inference_worker.engines.local.guard.answer_guard import AnswerGuard, Repeats, mourns
 from antiphon.inference_worker.engines.local.language_model import (
     Generation,
     spoken_pieces,

@@ -12,7 +12,7 @@ from antiphon.inference_worker.engines.common.costs import StageCosts
 from antiphon.inference_worker.engines.local.chinese.script import said_in
 from antiphon.inference_worker.engines.local.clauses import words_of
 from antiphon.inference_worker.engines.local.dialogue import Dialogue, LlmMessage, turn_tokens
-from antiphon.inference_worker.engines.local.guard import mourns
+from antiphon.inference_worker.engines.local.guard.answer_guard import mourns
 from antiphon.inference_worker.engines.local.hearing.completeness import patience
 from antiphon.inference_worker.engines.local.models import (
     NEXT_UTTERANCE_TOKENS,

@@ -19,7 +19,7 @@ from antiphon.inference_worker.engines.local.dialogue import (
     without_faults,
 )
 from antiphon.inference_worker.engines.local.doubt import asks_number
-from antiphon.inference_worker.engines.local.guard import AnswerGuard, Repeats
+from antiphon.inference_worker.engines.local.guard.answer_guard import AnswerGuard, Repeats
 from antiphon.inference_worker.engines.local.head_start import HeadStartGeneration
 from antiphon.inference_worker.engines.local.hearing.transcription import Recogniser
 from antiphon.inference_worker.engines.local.language_model import Generation, LanguageModel

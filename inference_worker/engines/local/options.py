@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from antiphon.inference_worker.engines.local.guard import Repeats
+from antiphon.inference_worker.engines.local.guard.answer_guard import Repeats
 from antiphon.inference_worker.engines.local.voices.catalogue import (
     DEFAULT_VOICE,
     DEFAULT_VOICES,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from antiphon.inference_worker.engines.common.costs import StageCosts
 from antiphon.inference_worker.engines.local.clauses import ClauseSplitter, clauses_of
-from antiphon.inference_worker.engines.local.guard import AnswerGuard
+from antiphon.inference_worker.engines.local.guard.answer_guard import AnswerGuard
 from antiphon.inference_worker.engines.local.language_model import Generation, spoken_pieces
 from antiphon.inference_worker.engines.local.speech import Clause, SpeechQueue, SpokenClause, Word
 from antiphon.inference_worker.engines.local.voices.queue import SynthesisCancelled

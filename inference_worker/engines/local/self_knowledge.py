@@ -13,7 +13,7 @@ from antiphon.inference_worker.engines.local.dialogue import (
     GREETED,
     LlmMessage,
 )
-from antiphon.inference_worker.engines.local.guard import cleaned
+from antiphon.inference_worker.engines.local.guard.answer_guard import cleaned
 from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.recall import LONGEST_TURN, MOST_TURNS
 from antiphon.inference_worker.engines.local.rules import chinese

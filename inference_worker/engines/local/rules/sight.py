@@ -19,7 +19,6 @@ from antiphon.inference_worker.engines.local.rules.text import (
 )
 from antiphon.inference_worker.engines.local.sight.colours import COLOURS
 from antiphon.inference_worker.engines.local.sight.scene import (
-    PEOPLE_WORDS,
     Scene,
     Thing,
     joined,
@@ -27,33 +26,7 @@ from antiphon.inference_worker.engines.local.sight.scene import (
     quoted,
     with_article,
 )
-from antiphon.inference_worker.engines.local.sight.things import NAMES
-
-_SYNONYMS = {
-    "phone": "cell phone", "mobile phone": "cell phone", "smartphone": "cell phone", "mobile": "cell phone",
-    "sofa": "couch", "bike": "bicycle", "motorbike": "motorcycle", "moped": "motorcycle",
-    "plane": "airplane", "aeroplane": "airplane", "aircraft": "airplane", "television": "TV", "tv": "TV",
-    "monitor": "TV", "screen": "TV", "mug": "cup", "coffee cup": "cup", "glass": "wine glass",
-    "fridge": "refrigerator", "remote": "remote control", "bag": "handbag", "desk": "table",
-    "flower": "plant", "potted plant": "plant", "computer": "laptop", "notebook": "laptop",
-    "human being": "person", "somebody": "person", "someone": "person", "anybody": "person",
-    "anyone": "person", "face": "person", "lorry": "truck", "scissors": "pair of scissors",
-    "football": "ball", "animal": "animal", "vehicle": "vehicle", "fruit": "fruit", "me": "person",
-    "doughnut": "donut", "teddy": "teddy bear", "kitten": "cat", "puppy": "dog", "automobile": "car",
-}  # fmt: skip
-_GROUPS = {
-    "animal": frozenset(
-        ["bird", "cat", "dog", "horse", "sheep", "cow", "elephant", "bear", "zebra", "giraffe"]
-    ),
-    "vehicle": frozenset(
-        ["bicycle", "car", "motorcycle", "airplane", "bus", "train", "truck", "boat"]
-    ),
-    "fruit": frozenset(["banana", "apple", "orange"]),
-}
-_OBJECTS = frozenset(filter(None, NAMES)) | frozenset(_GROUPS)
-_SINGULAR = {plural(name): name for name in (*_OBJECTS, *_SYNONYMS)} | {
-    "persons": "person", "men": "man", "women": "woman", "children": "child", "glasses": "glass",
-}  # fmt: skip
+from antiphon.inference_worker.engines.local.sight.things import kind_of, names_of
 
 _NOBODY = "I see objects and text, but I do not recognise people."
 _NOTHING_READ = "I see no text that I can read."
@@ -141,7 +114,7 @@ def anybody_there(_: re.Match[str], situation: Situation) -> str | None:
     if scene is None:
         return None
     if people := tuple(
-        Thing(thing.name) for thing in scene.things if _kind(thing.name) == "person"
+        Thing(thing.name) for thing in scene.things if kind_of(thing.name) == "person"
     ):
         return Scene(people).sentence("Yes, I see")
     return f"I hear you, but I see nobody. {scene.sentence('I see')}"
@@ -149,10 +122,10 @@ def anybody_there(_: re.Match[str], situation: Situation) -> str | None:
 
 def _cannot_tell(found: re.Match[str], situation: Situation) -> str | None:
     """Where a thing is, and in which state: the networks only name it."""
-    scene, kind = situation.scene, _kind(found["thing"])
+    scene, kind = situation.scene, kind_of(found["thing"])
     if scene is None or kind is None:
         return None
-    if any(scene.count(name) for name in _names(kind)):
+    if any(scene.count(name) for name in names_of(kind)):
         return f"I see {with_article(kind)}, but I cannot tell more than that."
     is_sought = found[0].startswith("where is")
     return f"I see no {kind}. {scene.sentence('I see')}" if is_sought else None
@@ -193,7 +166,7 @@ def _colour(found: re.Match[str], situation: Situation) -> str | None:
     asked, own = groups.get("thing"), groups.get("whose") == "my"
     if scene is None:
         if asked:
-            return situation.blind if own or _kind(asked) else None
+            return situation.blind if own or kind_of(asked) else None
         return _blind(situation, unclear="you see" not in found[0])
     if asked:
         cannot = f"I cannot tell the colour of your {asked}." if own else None
@@ -221,9 +194,9 @@ def _colour_of(asked: str, scene: Scene) -> str | None:
         return f"The {asked} is mainly {scene.colours}."
     if asked in ("background", "wall"):
         return f"The {asked} is {scene.ground}."
-    kind = _kind(asked)
+    kind = kind_of(asked)
     for thing in scene.things:
-        if thing.name in _names(kind):
+        if thing.name in names_of(kind):
             return _describe_colour(thing)
     if asked in (
         "text",
@@ -263,10 +236,10 @@ def _is_colour(found: re.Match[str], situation: Situation) -> str | None:
 def _either(found: re.Match[str], situation: Situation) -> str | None:
     """ "Is it a cat or a dog?" needs a picture."""
     scene = situation.scene
-    kinds = [_kind(found["thing"]), _kind(found["other"])]
+    kinds = [kind_of(found["thing"]), kind_of(found["other"])]
     if scene is None or None in kinds:
         return None
-    seen = [kind for kind in kinds if kind and any(scene.count(name) for name in _names(kind))]
+    seen = [kind for kind in kinds if kind and any(scene.count(name) for name in names_of(kind))]
     if not seen:
         return f"I see neither. {scene.sentence('I see')}"
     return f"I see {joined([with_article(kind) for kind in seen])}."
@@ -275,28 +248,28 @@ def _either(found: re.Match[str], situation: Situation) -> str | None:
 def _is_there(found: re.Match[str], situation: Situation) -> str | None:
     """Only for what the networks know: "Is there life on Mars?" is no question about a picture."""
     asked = found["thing"]
-    kind = _kind(asked)
+    kind = kind_of(asked)
     scene = situation.scene
     if scene is None:
         return situation.blind if _is_shown(found, kind) else None
     if kind is None:
         return None
-    seen = [thing for thing in scene.things if thing.name in _names(kind)]
+    seen = [thing for thing in scene.things if thing.name in names_of(kind)]
     if seen:
         return Scene(tuple(seen)).sentence("Yes, I see")
-    if scene.kind in _names(kind):
+    if scene.kind in names_of(kind):
         return f"Yes, I see {with_article(scene.kind)}."
     return f"No, I see no {kind}. {scene.sentence('I see')}"
 
 
 def _how_many(found: re.Match[str], situation: Situation) -> str | None:
-    scene, kind = situation.scene, _kind(found["thing"])
+    scene, kind = situation.scene, kind_of(found["thing"])
     shown = _is_shown(found, kind)
     if scene is None:
         return situation.blind if shown else None
     if kind is None:
         return f"I cannot count {found['thing']}." if shown else None
-    count = sum(scene.count(name) for name in _names(kind))
+    count = sum(scene.count(name) for name in names_of(kind))
     return f"I see {number(count)} {kind if count == 1 else plural(kind)}."
 
 
@@ -311,22 +284,6 @@ def _news(_: re.Match[str], situation: Situation) -> str:
     if situation.scene is None:
         return situation.blind
     return situation.news or f"I noticed no change. {situation.scene.sentence('I see')}"
-
-
-def _names(kind: str | None) -> frozenset[str]:
-    if kind is None:
-        return frozenset()
-    return _GROUPS.get(kind, frozenset({kind}))
-
-
-def _kind(asked: str) -> str | None:
-    """The object that a word means; None if the networks do not know it."""
-    word = _SINGULAR.get(asked, asked)
-    word = _SYNONYMS.get(word, word)
-    if word in PEOPLE_WORDS:
-        return "person"
-    by_lower = {name.lower(): name for name in _OBJECTS}
-    return by_lower.get(word)
 
 
 _AGAIN = re.compile(

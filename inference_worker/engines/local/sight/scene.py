@@ -70,9 +70,6 @@ _SHORT_WORD = 2
 _MOST_KINDS = 6
 _MOST_TEXT = 160
 
-PEOPLE_WORDS = frozenset({"person", "man", "woman", "child", "human"})
-"""Words for what the detector calls a person."""
-
 
 @dataclass(frozen=True, slots=True)
 class Thing:

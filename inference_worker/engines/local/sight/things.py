@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from antiphon.inference_worker.engines.local.reference.words import plural
 from antiphon.inference_worker.engines.local.sight.files import (
     CLASSIFIER,
     DETECTOR,
@@ -27,6 +28,33 @@ NAMES = (
     "pair of scissors", "teddy bear", "hair dryer", "toothbrush",
 )  # fmt: skip
 """What the detector finds, by its numbers; it was trained with the 80 classes of COCO."""
+
+_SYNONYMS = {
+    "phone": "cell phone", "mobile phone": "cell phone", "smartphone": "cell phone", "mobile": "cell phone",
+    "sofa": "couch", "bike": "bicycle", "motorbike": "motorcycle", "moped": "motorcycle",
+    "plane": "airplane", "aeroplane": "airplane", "aircraft": "airplane", "television": "TV", "tv": "TV",
+    "monitor": "TV", "screen": "TV", "mug": "cup", "coffee cup": "cup", "glass": "wine glass",
+    "fridge": "refrigerator", "remote": "remote control", "bag": "handbag", "desk": "table",
+    "flower": "plant", "potted plant": "plant", "computer": "laptop", "notebook": "laptop",
+    "human being": "person", "somebody": "person", "someone": "person", "anybody": "person",
+    "anyone": "person", "face": "person", "lorry": "truck", "scissors": "pair of scissors",
+    "football": "ball", "animal": "animal", "vehicle": "vehicle", "fruit": "fruit", "me": "person",
+    "doughnut": "donut", "teddy": "teddy bear", "kitten": "cat", "puppy": "dog", "automobile": "car",
+    "man": "person", "woman": "person", "child": "person", "human": "person",
+}  # fmt: skip
+_GROUPS = {
+    "animal": frozenset(
+        ["bird", "cat", "dog", "horse", "sheep", "cow", "elephant", "bear", "zebra", "giraffe"]
+    ),
+    "vehicle": frozenset(
+        ["bicycle", "car", "motorcycle", "airplane", "bus", "train", "truck", "boat"]
+    ),
+    "fruit": frozenset(["banana", "apple", "orange"]),
+}
+_BY_WORD = {name.lower(): name for name in (*filter(None, NAMES), *_GROUPS)}
+_SINGULAR = {plural(name): name for name in (*_BY_WORD.values(), *_SYNONYMS)} | {
+    "persons": "person", "men": "man", "women": "woman", "children": "child", "glasses": "glass",
+}  # fmt: skip
 
 _DETECTOR_SIDE, _CLASSIFIER_SIDE = 300, 224
 _MOST_CANDIDATES = 100
@@ -107,6 +135,19 @@ class Classifier:
         best = self._names[int(shares.argmax())]
         same = [place for place in np.flatnonzero(shares > 0.01) if self._names[place] == best]
         return best if float(shares[same].sum()) >= self.LEAST_SHARE else ""
+
+
+def names_of(kind: str | None) -> frozenset[str]:
+    """What the detector calls objects of this kind."""
+    if kind is None:
+        return frozenset()
+    return _GROUPS.get(kind, frozenset({kind}))
+
+
+def kind_of(asked: str) -> str | None:
+    """The object that a word means; None if the detector does not know it."""
+    word = _SINGULAR.get(asked, asked)
+    return _BY_WORD.get(_SYNONYMS.get(word, word).lower())
 
 
 def _pixels(picture: Image.Image, side: int) -> NDArray[np.float32]:

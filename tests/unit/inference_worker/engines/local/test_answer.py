@@ -7,7 +7,7 @@ import pytest
 
 from antiphon.inference_worker.engines.local import llm
 from antiphon.inference_worker.engines.local.answer import LocalAnswer
-from antiphon.inference_worker.engines.local.guard import AnswerGuard
+from antiphon.inference_worker.engines.local.guard.answer_guard import AnswerGuard
 from antiphon.inference_worker.engines.local.language_model import ModelAway
 from antiphon.inference_worker.engines.local.llm import LocalGeneration, LocalLanguageModel
 from antiphon.inference_worker.engines.local.processor import LocalProcessor

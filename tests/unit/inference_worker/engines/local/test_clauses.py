@@ -11,7 +11,7 @@ from antiphon.inference_worker.engines.local.clauses import (
     ends_sentence,
     words_of,
 )
-from antiphon.inference_worker.engines.local.guard import AnswerGuard
+from antiphon.inference_worker.engines.local.guard.answer_guard import AnswerGuard
 from antiphon.inference_worker.engines.local.reply import Reply, UnfinishedReply
 from antiphon.inference_worker.engines.local.speech import Clause
 

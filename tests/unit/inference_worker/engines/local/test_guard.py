@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.inference_worker.engines.local.guard import (
+from antiphon.inference_worker.engines.local.guard.answer_guard import (
     CLOSING,
     NO_CONTENT,
     AnswerGuard,

@@ -7,7 +7,7 @@ import pytest
 
 from antiphon.inference_worker.engines.local import models
 from antiphon.inference_worker.engines.local.answer import FixedText
-from antiphon.inference_worker.engines.local.guard import CLOSING
+from antiphon.inference_worker.engines.local.guard.answer_guard import CLOSING
 from antiphon.inference_worker.engines.local.half_duplex import LocalHalfDuplexView
 from antiphon.inference_worker.engines.local.hearing.transcription import pieces_of
 from antiphon.inference_worker.engines.local.options import LocalOptions

@@ -4,7 +4,7 @@ import pytest
 
 from antiphon.inference_worker.engines.local.dialogue import CUT, LlmMessage
 from antiphon.inference_worker.engines.local.doubt import UNSURE
-from antiphon.inference_worker.engines.local.guard import NO_CONTENT
+from antiphon.inference_worker.engines.local.guard.answer_guard import NO_CONTENT
 from antiphon.inference_worker.engines.local.recall import recalled, said_already
 from antiphon.inference_worker.engines.local.rules.about_itself import LIMITS
 from antiphon.inference_worker.engines.local.rules.follow_up import whole_question

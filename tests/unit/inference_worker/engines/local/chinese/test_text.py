@@ -8,7 +8,11 @@ from antiphon.inference_worker.engines.local.clauses import ClauseSplitter, word
 from antiphon.inference_worker.engines.local.conversation import STILL_THERE
 from antiphon.inference_worker.engines.local.dialogue import STYLE_HINT, Dialogue
 from antiphon.inference_worker.engines.local.duplex import memo_of_unfinished, unfinished_reply
-from antiphon.inference_worker.engines.local.guard import CLOSING, NO_CONTENT, AnswerGuard
+from antiphon.inference_worker.engines.local.guard.answer_guard import (
+    CLOSING,
+    NO_CONTENT,
+    AnswerGuard,
+)
 from antiphon.inference_worker.engines.local.hearing import whisper
 from antiphon.inference_worker.engines.local.hearing.completeness import LATEST, SOON, patience
 from antiphon.inference_worker.engines.local.hearing.speech_input import UnitTranscription

@@ -16,7 +16,7 @@ from antiphon.inference_worker.engines.local.chinese.script import (
     has_han,
     said_in,
 )
-from antiphon.inference_worker.engines.local.empty_answers import (
+from antiphon.inference_worker.engines.local.guard.empty_answers import (
     EMPTY_OPENINGS,
     JUDGES_QUESTION,
     JUDGES_WITHIN,
@@ -24,7 +24,7 @@ from antiphon.inference_worker.engines.local.empty_answers import (
     leaks,
     may_leak,
 )
-from antiphon.inference_worker.engines.local.repetition import Loop, RepeatedItems
+from antiphon.inference_worker.engines.local.guard.repetition import Loop, RepeatedItems
 
 CLOSING = "I would rather not say that."
 """The end of an obscene answer."""
