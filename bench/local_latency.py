@@ -16,7 +16,6 @@ import math
 import random
 import statistics
 import time
-from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -29,6 +28,7 @@ from antiphon.inference_worker.engines.factory import build_processor
 from antiphon.inference_worker.engines.local.reply import Reply
 from antiphon.inference_worker.engines.local.speech import Clause, SpokenClause
 from antiphon.inference_worker.engines.local.voices import speaker
+from antiphon.inference_worker.engines.local.voices.cancellation import Cancellation
 from antiphon.inference_worker.engines.local.voices.espeak import espeak
 from antiphon.inference_worker.engines.local.voices.speaker import Speaker
 from antiphon.inference_worker.engines.processor import DuplexView
@@ -87,11 +87,11 @@ class Clock:
             self: Speaker,
             clause: Clause,
             costs: StageCosts,
-            cancelled: Callable[[], bool] = lambda: False,
+            cancellation: Cancellation | None = None,
         ) -> SpokenClause:
             if len(clock.marks) == 2:
                 clock.marks.append(clock.now())
-            said = spoken(self, clause, costs, cancelled)
+            said = spoken(self, clause, costs, cancellation)
             if len(clock.marks) == 3:
                 clock.marks.append(clock.now())
             return said

@@ -5,6 +5,7 @@ set before the library loads, so everything uses it through this module.
 """
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 os.environ["ORT_DISABLE_TELEMETRY"] = "1"
@@ -23,3 +24,15 @@ def cpu_session(model: str | bytes, threads: int = 1, *, keeps_memory: bool = Tr
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.enable_cpu_mem_arena = options.enable_mem_pattern = keeps_memory
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def run_options() -> tuple[Any, Callable[[], None]]:
+    """The options of one run, and what ends this run from another thread: it fails after its current step."""
+    import onnxruntime
+
+    options = onnxruntime.RunOptions()
+
+    def end() -> None:
+        options.terminate = True
+
+    return options, end

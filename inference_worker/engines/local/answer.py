@@ -2,9 +2,8 @@
 
 import math
 import re
-import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,10 @@ from antiphon.inference_worker.engines.local.models import LocalSlot
 from antiphon.inference_worker.engines.local.rules.manner import USUAL
 from antiphon.inference_worker.engines.local.self_knowledge import SelfKnowledge
 from antiphon.inference_worker.engines.local.speech import Clause, TimedWord, milliseconds
+from antiphon.inference_worker.engines.local.voices.cancellation import (
+    Cancellation,
+    SynthesisCancelled,
+)
 from antiphon.inference_worker.engines.local.voices.speaker import Speaker
 from antiphon.inference_worker.engines.processor import AnsweringView
 from antiphon.inference_worker.engines.types import Delta, EngineError
@@ -76,7 +79,7 @@ class LocalAnswer:
         self._longest_ms = longest_s * 1000
         self._speaker = speaker
         self._guard = guard
-        self._ended = threading.Event()
+        self._ended = Cancellation()
 
     def end(self) -> None:
         """End the answer early. Safe to call from any thread, more than once."""
@@ -141,8 +144,8 @@ class LocalAnswer:
             yield Delta(text=text, n_tokens=tokens)
 
     def _spoken(self, speaker: Speaker) -> Iterator[Delta]:
-        ended = self._ended.is_set
-        for delta, is_whole in spoken_clauses(self._pieces(), speaker, self._language, ended):
+        written = self._pieces()
+        for delta, is_whole in spoken_clauses(written, speaker, self._language, self._ended):
             yield delta
             limit = self._longest_ms if is_whole else _LONG_SENTENCE * self._longest_ms
             if self.sound_ms >= limit:
@@ -153,29 +156,31 @@ def spoken_clauses(
     pieces: Iterable[tuple[str, int]],
     speaker: Speaker,
     language: str,
-    ended: Callable[[], bool],
+    cancellation: Cancellation,
 ) -> Iterator[tuple[Delta, bool]]:
-    """A text clause by clause with its audio until `ended`, and whether a sentence ends with the clause.
+    """A text clause by clause with its audio until cancelled, and whether a sentence ends with the clause.
 
     `pieces`: text, and the tokens that it took.
     """
     splitter, costs, raw, tokens = ClauseSplitter(language), StageCosts(), "", 0
 
     def voiced(clauses: Sequence[Clause]) -> Delta:
-        audio = [SILENCE, *(speaker.speak(clause, costs).audio for clause in clauses)]
+        spoken = [speaker.speak(clause, costs, cancellation) for clause in clauses]
+        audio = [SILENCE, *(clause.audio for clause in spoken)]
         return Delta(text=raw, audio=np.concatenate(audio), n_tokens=tokens)
 
-    for text, more in pieces:
-        tokens += more
-        for character in text:
-            if ended():
-                return
-            if clauses := splitter.feed(character):
-                yield voiced(clauses), clauses[-1].ends_sentence
-                raw, tokens = "", 0
-            raw += character
-    if raw and not ended():
-        yield voiced(splitter.flush()), True
+    with suppress(SynthesisCancelled):
+        for text, more in pieces:
+            tokens += more
+            for character in text:
+                if cancellation.is_set():
+                    return
+                if clauses := splitter.feed(character):
+                    yield voiced(clauses), clauses[-1].ends_sentence
+                    raw, tokens = "", 0
+                raw += character
+        if raw and not cancellation.is_set():
+            yield voiced(splitter.flush()), True
 
 
 class LocalAnsweringView(AnsweringView):
@@ -187,7 +192,7 @@ class LocalAnsweringView(AnsweringView):
     def __init__(self, slot: LocalSlot) -> None:
         self._slot = slot
         self._answer: LocalAnswer | None = None
-        self._stopped = threading.Event()
+        self._stopped = Cancellation()
         self._says_faults = False
         self._manner = USUAL
         self._knowledge = SelfKnowledge(slot.options)

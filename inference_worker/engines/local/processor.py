@@ -2,7 +2,6 @@
 
 import os
 import platform
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -14,6 +13,7 @@ from antiphon.inference_worker.engines.local.duplex import LocalDuplexView
 from antiphon.inference_worker.engines.local.half_duplex import LocalHalfDuplexView
 from antiphon.inference_worker.engines.local.models import LocalModels, LocalSlot
 from antiphon.inference_worker.engines.local.options import LocalOptions
+from antiphon.inference_worker.engines.local.voices.cancellation import Cancellation
 from antiphon.inference_worker.engines.local.voices.speaker import Voices
 from antiphon.inference_worker.engines.processor import SessionView, SlotPool, UnifiedProcessor
 from antiphon.inference_worker.engines.types import EngineError, EngineInfo, LoadProgress
@@ -41,7 +41,7 @@ class LocalProcessor(UnifiedProcessor):
         self._models: LocalModels | None = None
         self._slots = SlotPool(options.slots)
         self._views: dict[int, SessionView] = {}
-        self._is_used = threading.Event()
+        self._is_used = Cancellation()
         self._pool = ThreadPoolExecutor(
             options.slots * _THREADS_PER_SLOT, thread_name_prefix="local-reply"
         )
@@ -107,7 +107,7 @@ class LocalProcessor(UnifiedProcessor):
         is_used = self._is_used
         try:
             while not is_used.wait(_REHEARSES_AFTER_S):
-                if voices.rehearse(lambda: is_used.is_set() or _is_busy()):
+                if voices.rehearse(is_used, _is_busy):
                     return
         except Exception as error:  # noqa: BLE001 - answers can do without it
             log.warning("rehearsal_failed", error=repr(error))

@@ -11,7 +11,10 @@ from antiphon.inference_worker.engines.local.clauses import ClauseSplitter, clau
 from antiphon.inference_worker.engines.local.guard.answer_guard import AnswerGuard
 from antiphon.inference_worker.engines.local.language_model import Generation, spoken_pieces
 from antiphon.inference_worker.engines.local.speech import Clause, SpeechQueue, SpokenClause, Word
-from antiphon.inference_worker.engines.local.voices.queue import SynthesisCancelled
+from antiphon.inference_worker.engines.local.voices.cancellation import (
+    Cancellation,
+    SynthesisCancelled,
+)
 from antiphon.inference_worker.engines.local.voices.speaker import Speaker
 from antiphon.shared_schemas.audio import SILENCE
 
@@ -51,7 +54,7 @@ class Reply:
         self._language = language
         self._unspoken = self._rest.words
         self._pushing = threading.Lock()
-        self._cancelled = threading.Event()
+        self._cancelled = Cancellation()
         self._generation: Generation | None = None
         self._job: Future[None] | None = None
         self.begun = begun
@@ -63,7 +66,7 @@ class Reply:
         self._job.add_done_callback(lambda _: self.queue.finish())
 
     def cancel(self) -> None:
-        """Stop the model. Safe to call from any thread, more than once."""
+        """Stop the model and the voice. Safe to call from any thread, more than once."""
         self._cancelled.set()
         if self._generation is not None:
             self._generation.cancel()
@@ -101,7 +104,7 @@ class Reply:
     def _spoken(self, clause: Clause) -> SpokenClause:
         if self._speaker is None:
             return SpokenClause(clause.words, SILENCE, (0,) * len(clause.words), ())
-        return self._speaker.speak(clause, self._costs, self._cancelled.is_set)
+        return self._speaker.speak(clause, self._costs, self._cancelled)
 
     def _clauses(self) -> Generator[Clause, None, None]:
         yield from clauses_of(self._rest.words, self._language)

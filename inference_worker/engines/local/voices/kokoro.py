@@ -15,8 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from antiphon.inference_worker.engines.common.installed_packages import package_folders
-from antiphon.inference_worker.engines.common.onnx import cpu_session
+from antiphon.inference_worker.engines.common.onnx import cpu_session, run_options
 from antiphon.inference_worker.engines.common.onnx_file import Network
+from antiphon.inference_worker.engines.local.voices.cancellation import (
+    Cancellation,
+    SynthesisCancelled,
+)
 from antiphon.inference_worker.engines.local.voices.network import (
     COUNTS,
     LEAD_STEPS,
@@ -80,22 +84,39 @@ class Kokoro:
         """Raises EngineLoadError if the weights are missing or are not the pinned ones."""
         self._session = cpu_session(_model(), THREADS)
 
-    def speak(self, ids: Sequence[int], style: Style, speed: float = 1.0) -> Utterance:
-        """Speech of the symbols `ids`, with little silence at both ends. Many symbols are said in parts."""
-        parts = [self._part(part, style, speed) for part in split_symbols(ids)]
+    def speak(
+        self,
+        ids: Sequence[int],
+        style: Style,
+        speed: float = 1.0,
+        cancellation: Cancellation | None = None,
+    ) -> Utterance:
+        """Speech of the symbols `ids`, with little silence at both ends. Many symbols are said in parts.
+
+        Raises SynthesisCancelled soon after it is cancelled: a run takes seconds on a slow machine.
+        """
+        cancellation = cancellation or Cancellation()
+        parts = [self._part(part, style, speed, cancellation) for part in split_symbols(ids)]
         return parts[0] if len(parts) == 1 else _joined(parts)
 
-    def _part(self, ids: Sequence[int], style: Style, speed: float) -> Utterance:
+    def _part(
+        self, ids: Sequence[int], style: Style, speed: float, cancellation: Cancellation
+    ) -> Utterance:
         padded = (_PAD, *ids, _PAD)
-        audio, steps = self._session.run(
-            ["audio", STEPS],
-            {
-                COUNTS: counts_of(padded, _MARKS),
-                "tokens": np.array([padded], dtype=np.int64),
-                "style": style[min(len(ids), len(style) - 1)][np.newaxis],
-                "speed": np.array([speed], dtype=np.float32),
-            },
-        )
+        inputs = {
+            COUNTS: counts_of(padded, _MARKS),
+            "tokens": np.array([padded], dtype=np.int64),
+            "style": style[min(len(ids), len(style) - 1)][np.newaxis],
+            "speed": np.array([speed], dtype=np.float32),
+        }
+        options, end = run_options()
+        with cancellation.ends_by(end):
+            try:
+                audio, steps = self._session.run(["audio", STEPS], inputs, options)
+            except Exception as error:
+                if cancellation.is_set():
+                    raise SynthesisCancelled from error
+                raise
         steps = np.ravel(steps)
         steps[0] = min(steps[0], LEAD_STEPS)
         return Utterance(np.ravel(audio), steps)

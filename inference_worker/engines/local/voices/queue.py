@@ -12,6 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from antiphon.inference_worker.engines.local.voices.cancellation import (
+    Cancellation,
+    SynthesisCancelled,
+)
+
 ResultT = TypeVar("ResultT")
 
 OVERHEAD_LETTERS = 7
@@ -21,14 +26,6 @@ _RECENT_RUNS = 5
 """Their median is the speed: a machine that stalls for a moment is not slow."""
 
 _FORGIVEN = 0.9
-
-
-_WAKE_S = 0.1
-"""How soon a job that waits leaves after its answer was cancelled."""
-
-
-class SynthesisCancelled(Exception):
-    """No session waits for the speech any more."""
 
 
 @dataclass(order=True, slots=True)
@@ -75,33 +72,46 @@ class SynthesisQueue:
         work: Callable[[], ResultT],
         letters: int,
         needed_at: float,
-        cancelled: Callable[[], bool] = lambda: False,
+        cancellation: Cancellation | None = None,
     ) -> ResultT:
         """Run `work`, which speaks a text of that length, when it is its turn.
 
-        Raises SynthesisCancelled if it is `cancelled` before.
+        Raises SynthesisCancelled if it is cancelled before, or what `work` raises.
         """
+        cancellation = cancellation or Cancellation()
         job = _Job(needed_at, next(self._numbers), letters)
+        with cancellation.ends_by(self._wake):
+            begun = self._await_turn(job, cancellation)
+        try:
+            said = work()
+            seconds = time.perf_counter() - begun
+            with self._changed:
+                self._speeds.append(seconds / (letters + OVERHEAD_LETTERS))
+        finally:
+            with self._changed:
+                self._running = None
+                self._changed.notify_all()
+        return said
+
+    def _await_turn(self, job: _Job, cancellation: Cancellation) -> float:
+        """When the job began, as a value of time.perf_counter()."""
         with self._changed:
             heapq.heappush(self._waiting, job)
             while self._running is not None or self._waiting[0] is not job:
-                self._changed.wait(_WAKE_S)
-                if cancelled():
+                if cancellation.is_set():
                     self._waiting.remove(job)
                     heapq.heapify(self._waiting)
                     self._changed.notify_all()
                     raise SynthesisCancelled
+                self._changed.wait()
             heapq.heappop(self._waiting)
             begun = time.perf_counter()
             self._running = (job, begun)
-        try:
-            return work()
-        finally:
-            with self._changed:
-                seconds = time.perf_counter() - begun
-                self._speeds.append(seconds / (letters + OVERHEAD_LETTERS))
-                self._running = None
-                self._changed.notify_all()
+            return begun
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
 
     def _run_s(self, letters: int) -> float:
         return (letters + OVERHEAD_LETTERS) * statistics.median(self._speeds)

@@ -13,6 +13,10 @@ from antiphon.inference_worker.engines.common.costs import StageCosts
 from antiphon.inference_worker.engines.local.clauses import clauses_of, words_of
 from antiphon.inference_worker.engines.local.rules.manner import USUAL, Manner
 from antiphon.inference_worker.engines.local.speech import Clause, SpokenClause
+from antiphon.inference_worker.engines.local.voices.cancellation import (
+    Cancellation,
+    SynthesisCancelled,
+)
 from antiphon.inference_worker.engines.local.voices.catalogue import (
     DEFAULT_VOICE,
     ESPEAK,
@@ -79,11 +83,11 @@ class Speaker:
         self,
         clause: Clause,
         costs: StageCosts,
-        cancelled: Callable[[], bool] = lambda: False,
+        cancellation: Cancellation | None = None,
     ) -> SpokenClause:
         """The audio of `clause`, after the pause that follows the clause before.
 
-        Raises SynthesisCancelled if it is `cancelled` while other sessions speak.
+        Raises SynthesisCancelled if it is cancelled.
         """
         now = time.perf_counter()
         needed_at = max(now, self._silent_at)
@@ -98,7 +102,7 @@ class Speaker:
         with costs.measure("tts"):
             voice, speed = self._voice, self._manner.speed
             if isinstance(voice, KokoroVoice):
-                spoken = voice.speak(clause, needed_at, speed, cancelled)
+                spoken = voice.speak(clause, needed_at, speed, cancellation)
             else:
                 spoken = voice.speak(clause, needed_at, speed)
         if not len(spoken.audio):
@@ -158,8 +162,8 @@ class Voices:
         """
         return named or nearest_voice(reference, self.language, self.by_id)
 
-    def rehearse(self, is_over: Callable[[], bool]) -> bool:
-        """Speak the most likely answers ahead with the default voice, until `is_over`.
+    def rehearse(self, cancellation: Cancellation, is_busy: Callable[[], bool]) -> bool:
+        """Speak the most likely answers ahead with the default voice, until cancelled or `is_busy`.
 
         Returns whether that was all; another call continues.
         """
@@ -167,9 +171,12 @@ class Voices:
             return True
         for text in REHEARSED:
             for clause in clauses_of(words_of(text)):
-                if is_over():
+                if is_busy():
                     return False
-                self.default.rehearse(clause)
+                try:
+                    self.default.rehearse(clause, cancellation)
+                except SynthesisCancelled:
+                    return False
         return True
 
     def speaker(self, voice: str = "", manner: Manner = USUAL) -> Speaker:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import math
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
 from antiphon.inference_worker.engines.local.chinese.phonemes import symbols_of as chinese_symbols
 from antiphon.inference_worker.engines.local.dependencies import import_library
 from antiphon.inference_worker.engines.local.speech import Clause, SpokenClause
+from antiphon.inference_worker.engines.local.voices.cancellation import Cancellation
 from antiphon.inference_worker.engines.local.voices.catalogue import Accent, NaturalVoice
 from antiphon.inference_worker.engines.local.voices.espeak import RawSpeech, espeak
 from antiphon.inference_worker.engines.local.voices.kokoro import (
@@ -54,11 +55,11 @@ class KokoroVoice:
         clause: Clause,
         needed_at: float,
         speed: float = 1.0,
-        cancelled: Callable[[], bool] = lambda: False,
+        cancellation: Cancellation | None = None,
     ) -> SpokenClause:
         """The clause without silence around it. `needed_at` is a value of time.perf_counter().
 
-        Raises SynthesisCancelled if it is `cancelled` while other sessions speak.
+        Raises SynthesisCancelled if it is cancelled.
         """
         key = self._key(clause, speed)
         if (known := self._said.find(key, clause)) is not None:
@@ -66,16 +67,15 @@ class KokoroVoice:
         symbols = _symbols_of(clause.spoken, self._accent)
         if not symbols.text:
             return _silent(clause)
-        ids = symbols.ids
-        work = functools.partial(self._network.speak, ids, self._style, speed)
-        said = self._queue.run(work, len(clause.text), needed_at, cancelled)
+        work = functools.partial(self._network.speak, symbols.ids, self._style, speed, cancellation)
+        said = self._queue.run(work, len(clause.text), needed_at, cancellation)
         spoken = _placed(clause, symbols, said)
         self._said.add(key, spoken)
         return spoken
 
-    def rehearse(self, clause: Clause) -> None:
-        """Speak the clause when no session waits, and keep it."""
-        spoken = self.speak(clause, math.inf)
+    def rehearse(self, clause: Clause, cancellation: Cancellation) -> None:
+        """Speak the clause when no session waits, and keep it. Raises SynthesisCancelled."""
+        spoken = self.speak(clause, math.inf, 1.0, cancellation)
         self._said.add(self._key(clause, 1.0), spoken)  # what is said twice is kept
 
     def estimate_s(

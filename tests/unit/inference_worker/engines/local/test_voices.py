@@ -24,6 +24,7 @@ from antiphon.inference_worker.engines.local.rules.manner import USUAL, Manner
 from antiphon.inference_worker.engines.local.rules.situation import Situation
 from antiphon.inference_worker.engines.local.speech import Clause, SpokenClause, Word
 from antiphon.inference_worker.engines.local.voices import kokoro, speaker
+from antiphon.inference_worker.engines.local.voices.cancellation import Cancellation
 from antiphon.inference_worker.engines.local.voices.catalogue import (
     DEFAULT_VOICE,
     ESPEAK,
@@ -32,11 +33,7 @@ from antiphon.inference_worker.engines.local.voices.catalogue import (
 from antiphon.inference_worker.engines.local.voices.kokoro import Kokoro, Utterance
 from antiphon.inference_worker.engines.local.voices.network import LEAD_STEPS
 from antiphon.inference_worker.engines.local.voices.phonemes import symbols_of
-from antiphon.inference_worker.engines.local.voices.queue import (
-    SynthesisCancelled,
-    SynthesisQueue,
-    _Job,
-)
+from antiphon.inference_worker.engines.local.voices.queue import SynthesisQueue, _Job
 from antiphon.inference_worker.engines.local.voices.said_before import SaidBefore
 from antiphon.inference_worker.engines.local.voices.speaker import (
     LONGEST_SILENCE_S,
@@ -140,22 +137,6 @@ def test_a_clause_that_was_said_twice_is_not_computed_again() -> None:
     other = KokoroVoice(voice._network, voice._queue, NATURAL_VOICES["george"], voice._said)
     other.speak(text, 0.0)
     assert len(spoken) == 5
-
-
-def test_likely_answers_are_spoken_ahead_until_a_session_opens(
-    voices: Voices, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    texts = ("Rehearsed, it starts at once.", "This one comes too late.")
-    monkeypatch.setattr(speaker, "REHEARSED", texts)
-    first, second = (list(clauses_of(words_of(text))) for text in texts)
-    over = iter([*(False for _ in first), True])
-    assert not voices.rehearse(lambda: next(over))
-    voice = voices.default
-    assert isinstance(voice, KokoroVoice)
-    assert {voice.estimate_s(one, 0.0) for one in first} == {(0.0, 0.0)}
-    assert (0.0, 0.0) not in {voice.estimate_s(one, 0.0) for one in second}
-    assert voices.rehearse(lambda: False)
-    assert {voice.estimate_s(one, 0.0) for one in second} == {(0.0, 0.0)}
 
 
 def test_a_busy_machine_speaks_nothing_ahead(
@@ -410,37 +391,6 @@ def test_a_slow_run_and_short_texts_say_little_about_the_next_text(
     assert [run(30, 6.0) for _ in range(3)][-1] > 3 * usual
 
 
-def test_speech_that_nobody_waits_for_leaves_the_queue() -> None:
-    """The answer that replaces an interrupted one does not wait for its next clause."""
-    queue, running, ends = SynthesisQueue(0.01), threading.Event(), threading.Event()
-    cancelled, done = threading.Event(), list[str]()
-
-    def first() -> None:
-        running.set()
-        ends.wait(60)
-
-    def interrupted() -> None:
-        with pytest.raises(SynthesisCancelled):
-            queue.run(lambda: done.append("old"), 500, 0.0, cancelled.is_set)
-        done.append("left")
-
-    threads = [threading.Thread(target=queue.run, args=(first, 1, 0.0))]
-    threads[0].start()
-    assert running.wait(60)
-    threads.append(threading.Thread(target=interrupted))
-    threads[1].start()
-    while not queue._waiting:
-        time.sleep(0.001)
-    cancelled.set()
-    threads[1].join(60)
-    assert done == ["left"]
-    assert queue._waiting == []
-    ends.set()
-    queue.run(lambda: done.append("new"), 1, 1.0)
-    threads[0].join(60)
-    assert done == ["left", "new"]
-
-
 def _speaker(
     seconds_per_letter: float, ahead: int = 0
 ) -> tuple[Speaker, list[str], SynthesisQueue]:
@@ -451,7 +401,13 @@ def _speaker(
         def __init__(self) -> None:
             pass
 
-        def speak(self, ids: Sequence[int], style: object, speed: float = 1.0) -> Utterance:
+        def speak(
+            self,
+            ids: Sequence[int],
+            style: object,
+            speed: float = 1.0,
+            cancellation: Cancellation | None = None,
+        ) -> Utterance:
             spoken.append("natural")
             return Utterance(np.ones(5 * OUTPUT_RATE, np.float32), np.full(len(ids) + 2, 8))
 
