@@ -1,7 +1,7 @@
 """What one edge process shares among its routes and connections."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 
@@ -115,6 +115,8 @@ class EdgeContext:
     draining: bool = False
     status_address: str = ""
     """`host:port` of /health and /metrics, once it is open."""
+    refuse_newcomers: Callable[[], None] = lambda: None
+    """Closes the listener, once there is one."""
 
     def trace(self, sid: str, kind: SessionKind, parent: bytes = b"") -> SessionTrace | None:
         """A new connection's span in its session's trace; None if traces are off."""
@@ -123,8 +125,9 @@ class EdgeContext:
         return SessionTrace(self.tracing, self.broker.clock, sid, kind, parent)
 
     async def drain(self) -> None:
-        """Accept no new session, let the others run for `drain_s`, then close them."""
+        """Accept nothing new, let the sessions run for `drain_s`, then close them."""
         self.draining = True
+        self.refuse_newcomers()
         self.events.drain()
         self.chats.close()
         await self.calls.close()

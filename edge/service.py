@@ -71,9 +71,11 @@ async def serving(settings: EdgeSettings) -> AsyncIterator[tuple[EdgeContext, st
                 remedy = "set ANTIPHON_API_KEYS_FILE or ANTIPHON_API_KEYS, or listen on 127.0.0.1"
                 log.warning("edge_without_keys", listens_on=settings.host, remedy=remedy)
             edge: EdgeContext = app.state.edge
+            server = _server(app, edge)
+            edge.refuse_newcomers = server.refuse_newcomers
             async with (
                 _status_port(edge) as edge.status_address,
-                serve_http(_server(app, edge), listener, "edge-server") as address,
+                serve_http(server, listener, "edge-server") as address,
             ):
                 try:
                     yield edge, f"http://{address}"

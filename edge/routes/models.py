@@ -31,7 +31,7 @@ class RegistryRow(BaseModel):
 class Health(BaseModel):
     """State of this edge. It cannot serve without Redis."""
 
-    status: Literal["healthy", "draining"]
+    status: Literal["healthy"]
     timestamp: datetime
     edge_id: str
     redis: Literal["ok", "unavailable"]

@@ -12,6 +12,7 @@ import uvicorn
 
 from antiphon.broker.service.status_port import HttpServer
 from antiphon.edge.access.http_limits import HttpConnectionLimiter
+from antiphon.edge.transport.http_protocol import EdgeHttpProtocol
 
 log = structlog.get_logger()
 
@@ -50,10 +51,12 @@ class Acceptor:
         self._read()
 
     def close(self) -> None:
-        """Stop accepting; a client that is not accepted yet is turned away when the listener closes."""
+        """Close the listener. May be called again."""
         if self._pause is not None:
             self._pause.cancel()
-        self._loop.remove_reader(self._listener)
+        if self._listener.fileno() >= 0:
+            self._loop.remove_reader(self._listener)
+            self._listener.close()
 
     def _read(self) -> None:
         self._pause = None
@@ -118,7 +121,17 @@ class EdgeServer(HttpServer):
         )
         self._acceptor = Acceptor(listener, self._limiter, protocol)
 
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+    def refuse_newcomers(self) -> None:
+        """Close the listener, and connections on which no request runs. WebSockets stay.
+
+        So every load balancer sends what is new to another edge, whatever it checks.
+        """
         if self._acceptor is not None:
             self._acceptor.close()
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, EdgeHttpProtocol):
+                connection.shutdown()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.refuse_newcomers()
         await super().shutdown(sockets)
