@@ -31,7 +31,7 @@ class _Session:
     """A network whose audio has the value of each symbol, for two steps."""
 
     def run(
-        self, names: Sequence[str], inputs: Mapping[str, NDArray[np.int64]]
+        self, names: Sequence[str], inputs: Mapping[str, NDArray[np.int64]], options: object
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         tokens = inputs["tokens"][0]
         steps = np.full(len(tokens), _STEPS)
