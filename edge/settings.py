@@ -129,7 +129,7 @@ class AccessSettings(BrokerSettings):
 
 
 class EdgeSettings(AccessSettings, RecordingsSettings):
-    """Address, files, and limits on clients."""
+    """Address, files, and limits on clients. `assets_dir` replaces the bundled folder: begin with a copy."""
 
     host: str = "127.0.0.1"
     """address to listen on; 0.0.0.0 for clients on other machines"""

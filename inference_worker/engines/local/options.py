@@ -34,7 +34,8 @@ class LocalOptions(BaseModel):
     first token, and between two. With `llm_url`, `context_tokens` is 8192 and `reply_words` 60
     unless they are set. In Chinese, where `reply_words` counts characters, it is 60 too. `sight`,
     `rules` and `filter_obscene`: docs/local.md. Models that call tools get sums, units and dates as
-    tools, unless `rules` is false.
+    tools, unless `rules` is false. `threads` of the language model: 1 for the bundled one, else all
+    cores but one. `words_per_minute` is for eSpeak. `slots` is at most 64.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
