@@ -1,5 +1,6 @@
 """Answers of OpenAI's HTTP API: what a worker sends becomes the body of a response."""
 
+import re
 import secrets
 import time
 from abc import ABC, abstractmethod
@@ -19,6 +20,7 @@ from antiphon.shared_schemas.entries import ChatDoneOut, DeltaOut
 from antiphon.shared_schemas.messages.openai import CompletionRequest, TranscriptionRequest
 
 _LANGUAGES = {"en": "english", "zh": "chinese"}
+_CHINESE = re.compile("[\u4e00-\u9fff]")
 
 _NOT_MEASURED: Mapping[str, Any] = {
     "seek": 0,
@@ -228,11 +230,13 @@ class TranscriptionAnswer(OpenAiAnswer):
             return [f"{text}\n".encode()]
         body: dict[str, Any] = {"text": entry.text, "usage": usage}
         if form == "verbose_json":
-            body |= self._details(entry.segments)
+            body |= self._details(entry)
         return [orjson.dumps(body)]
 
-    def _details(self, segments: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        language = self._asked.language or "en"
+    def _details(self, entry: ChatDoneOut) -> dict[str, Any]:
+        segments = entry.segments
+        # The worker that took the request hears one of the two.
+        language = self._asked.language or ("zh" if _CHINESE.search(entry.text) else "en")
         found: dict[str, Any] = {
             "task": "transcribe",
             "language": _LANGUAGES.get(language, language),

@@ -72,6 +72,26 @@ def test_segments_have_all_fields_of_openai() -> None:
     assert [segment.id for segment in answer.segments] == [0, 1]
 
 
+@pytest.mark.parametrize(
+    ("asked", "text", "language"),
+    [
+        (None, "Three.", "english"),
+        (None, "\u4f60\u597d", "chinese"),
+        ("zh", "OK", "chinese"),
+        (None, "", "english"),
+    ],
+)
+def test_the_language_is_that_of_the_transcript(
+    asked: str | None, text: str, language: str
+) -> None:
+    fields = {"model": "m", "response_format": "verbose_json"}
+    request = parse_transcription(fields | ({"language": asked} if asked else {}))
+    done = ChatDoneOut(text=text, generated_tokens=0, input_tokens=0, duration_ms=1.0)
+    [piece] = TranscriptionAnswer(request, 1.0).done(done)
+    assert isinstance(piece, bytes)
+    assert json.loads(piece)["language"] == language
+
+
 USER: dict[str, Any] = {"role": "user", "content": "Hello"}
 HELLO = {"type": "text", "text": "Hello"}
 
