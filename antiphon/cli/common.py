@@ -110,6 +110,20 @@ def fail(reason: str, status: int = 1) -> NoReturn:
     raise typer.Exit(status)
 
 
+def in_utf8(text: str) -> str:
+    """A text of the command line or the terminal, without half surrogates: no message can have them."""
+    return text.encode(errors="replace").decode()
+
+
+def make_report_folder(out: Path) -> None:
+    """The folder of `--out`; where it cannot be made, the command ends."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        cause = "it is a file" if out.is_file() else error.strerror
+        fail(f"cannot write to {out}: {cause}; choose another folder with --out")
+
+
 def program() -> str:
     """What the user types for `antiphon`: a path if PATH does not have that of this environment."""
     own, found = Path(sys.executable).with_name("antiphon"), shutil.which("antiphon")

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
 
+from antiphon.client.arguments import check_seconds
 from antiphon.client.duplex import DuplexSession, connect_duplex
 from antiphon.client.errors import MissingFile, NoAnswer
-from antiphon.client.options import ClientOptions, check_options, check_seconds, with_options
+from antiphon.client.options import ClientOptions, check_options, with_options
 from antiphon.client.recordings import Recordings
 from antiphon.client.session import prepared_within
 from antiphon.client.sound import read_source, save_wav

@@ -9,18 +9,22 @@ async with ask("ws://127.0.0.1:8006", "Who are you?") as answer:
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import Any, TypeVar, Unpack, assert_never
+from typing import Any, TypeVar, Unpack, assert_never, get_args
 
+from antiphon.client.arguments import check_function, check_json, config_fields
+from antiphon.client.errors import InvalidAudio
 from antiphon.client.link import Link, open_link
-from antiphon.client.options import ClientOptions, config_fields, with_options
+from antiphon.client.options import ClientOptions, with_options
 from antiphon.client.results import Parser, Piece
 from antiphon.client.session import Session, run_session
+from antiphon.shared_schemas.audio import PcmFormat, float_bytes, samples_from_bytes
 from antiphon.shared_schemas.content import (
     AudioPart,
     ConversationMessage,
     ImagePart,
     Part,
     TextPart,
+    ToolCall,
     VideoPart,
 )
 from antiphon.shared_schemas.messages.chat import (
@@ -147,6 +151,8 @@ def ask(
     Raises CannotConnect.
     """
     request = request_fields(history, streaming, generation, tts, tools, options)
+    if on_progress is not None:
+        check_function("on_progress", on_progress)
     link = partial(open_link, url, "/ws/chat", how, progress="1" if on_progress else None)
     return run_session(link, partial(Answer, request=request, on_progress=on_progress))
 
@@ -166,7 +172,8 @@ def request_fields(
     tools: Sequence[Mapping[str, Any]],
     options: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """A chat request as it is sent. Raises TypeError for a name that it does not have."""
+    """A chat request as it is sent. Raises TypeError for what no request has, and InvalidAudio."""
+    check_json("streaming", streaming)
     request: dict[str, Any] = {
         **({} if options is None else config_fields(options, ChatRequest, "options")),
         "messages": _messages(history),
@@ -177,14 +184,25 @@ def request_fields(
     if tts is not None:
         fields = config_fields(tts, ChatTts, "tts").items()
         request["tts"] = {name: value for name, value in fields if value is not None}
-    if tools:
-        request["tools"] = list(tools)
+    if tools := _tools(tools):
+        request["tools"] = tools
     return request
 
 
+def _tools(tools: Any) -> list[Any]:
+    """Raises TypeError."""
+    if tools is None:
+        return []
+    if not isinstance(tools, list | tuple):
+        raise TypeError(f"tools is a {type(tools).__name__}, a list of definitions is needed")
+    check_json("tools", tools)
+    return list(tools)
+
+
 def _messages(history: History) -> list[Mapping[str, Any]]:
-    """Raises TypeError unless they are one question or messages."""
+    """Raises TypeError unless they are one question or messages, and InvalidAudio."""
     if isinstance(history, str):
+        check_json("history", history)
         return [{"role": "user", "content": history}]
     if isinstance(history, Mapping):
         raise TypeError("history is one message, a list of messages is needed: [message]")
@@ -194,19 +212,30 @@ def _messages(history: History) -> list[Mapping[str, Any]]:
 
 
 def _wire_message(message: Any, number: int) -> Mapping[str, Any]:
+    where = f"history[{number}]"
     if isinstance(message, Mapping):
-        return message
-    if isinstance(message, ConversationMessage):
-        return _message(message)
-    raise TypeError(
-        f"history[{number}] is a {type(message).__name__}, a message is needed: "
-        '{"role": "user", "content": "…"}'
-    )
+        sent = dict(message)
+    elif isinstance(message, ConversationMessage):
+        sent = _message(message, where)
+    else:
+        raise TypeError(
+            f"{where} is a {type(message).__name__}, a message is needed: "
+            '{"role": "user", "content": "…"}'
+        )
+    check_json(where, sent)
+    return sent
 
 
-def _message(message: ConversationMessage) -> dict[str, Any]:
+def _message(message: ConversationMessage, where: str) -> dict[str, Any]:
+    for name, values, kind in (
+        ("parts", message.parts, Part),
+        ("tool_calls", message.tool_calls, ToolCall),
+    ):
+        _check_each(f"{where}.{name}", values, kind)
     sent: dict[str, Any] = {"role": str(message.role)}
-    sent["content"] = [_part(part) for part in message.parts]
+    sent["content"] = [
+        _part(part, f"{where}.parts[{number}]") for number, part in enumerate(message.parts)
+    ]
     if message.tool_calls:
         sent["tool_calls"] = [call.wire() for call in message.tool_calls]
     if message.tool_call_id:
@@ -214,15 +243,36 @@ def _message(message: ConversationMessage) -> dict[str, Any]:
     return sent
 
 
-def _part(part: Part) -> dict[str, Any]:
+def _check_each(where: str, values: Any, kind: Any) -> None:
+    """Raises TypeError unless they are a list or a tuple of this kind."""
+    needed = " or ".join(one.__name__ for one in get_args(kind) or (kind,))
+    if not isinstance(values, list | tuple):
+        text = f"{where} is a {type(values).__name__}"
+        raise TypeError(f"{text}, a list or a tuple of {needed} is needed")
+    for number, value in enumerate(values):
+        if not isinstance(value, kind):
+            raise TypeError(f"{where}[{number}] is a {type(value).__name__}, {needed} is needed")
+
+
+def _part(part: Part, where: str) -> dict[str, Any]:
     match part:
         case TextPart(text):
             return {"type": "text", "text": text}
         case AudioPart(data, pcm):
-            return {"type": "audio", "data": MediaBytes(data, pcm)}
+            return {"type": "audio", "data": _sound(data, pcm, where)}
         case ImagePart(data):
             return {"type": "image", "data": data}
         case VideoPart(data, stack_frames):
             return {"type": "video", "data": data, "stack_frames": stack_frames}
         case _:
             assert_never(part)
+
+
+def _sound(data: Any, pcm: PcmFormat, where: str) -> MediaBytes:
+    """As float32, which base64 stands for: only a binary frame names another format. Raises InvalidAudio."""
+    if not isinstance(data, bytes):
+        return MediaBytes(data)  # `check_json` refuses it
+    try:
+        return MediaBytes(float_bytes(samples_from_bytes(data, PcmFormat(pcm))))
+    except ValueError as error:
+        raise InvalidAudio(f"{where}.data: {error}") from None

@@ -23,16 +23,18 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Unpack
 
-from antiphon.client.errors import ClientError, SessionOver
-from antiphon.client.link import Link, checked_session_id, new_session_id, open_link
-from antiphon.client.options import (
-    ClientOptions,
+from antiphon.client.arguments import (
     check_frames,
+    check_function,
+    check_json,
     config_fields,
     names_setting,
     sent_number,
-    with_options,
+    sent_text,
 )
+from antiphon.client.errors import ClientError, SessionOver
+from antiphon.client.link import Link, checked_session_id, new_session_id, open_link
+from antiphon.client.options import ClientOptions, with_options
 from antiphon.client.results import Parser, Unit
 from antiphon.client.session import Session, run_session
 from antiphon.client.sound import (
@@ -103,17 +105,21 @@ class DuplexSession(Session[Queued, Unit]):
         with.
         """
         fields = config_fields(config, DuplexConfig)
-        if greeting:
-            fields["greeting"] = greeting
+        if greeting is not None and (said := sent_text("greeting", greeting)):
+            fields["greeting"] = said
         message: dict[str, Any] = {
             "type": "prepare",
-            "prefix_system_prompt": system_prompt,
+            "prefix_system_prompt": sent_text("system_prompt", system_prompt),
             "config": fields,
         }
-        references = {"ref_audio_base64": ref_audio, "tts_ref_audio_base64": tts_ref_audio}
-        message |= {name: self._sound(pcm) for name, pcm in references.items() if pcm is not None}
+        references = {"ref_audio": ref_audio, "tts_ref_audio": tts_ref_audio}
+        message |= {
+            f"{name}_base64": self._sound(pcm, name)
+            for name, pcm in references.items()
+            if pcm is not None
+        }
         if ref_audio_path is not None:
-            message["ref_audio_path"] = ref_audio_path
+            message["ref_audio_path"] = sent_text("ref_audio_path", ref_audio_path)
         self.prepared = await self._request(message, Prepared)
         self._chunk_ms = fields["chunk_ms"] if names_setting(config, "chunk_ms") else None
         return self.prepared
@@ -127,7 +133,7 @@ class DuplexSession(Session[Queued, Unit]):
         for frames that are not bytes.
         """
         sent_at = time.monotonic()
-        message: dict[str, Any] = {"type": "audio_chunk", "audio": self._sound(samples, "chunk_s")}
+        message: dict[str, Any] = {"type": "audio_chunk", "audio": self._sound(samples)}
         if pictures := check_frames(frames):
             message["frame_base64_list"] = pictures
         if force_listen:
@@ -146,6 +152,7 @@ class DuplexSession(Session[Queued, Unit]):
 
     async def send_diagnostic(self, metrics: dict[str, Any]) -> None:
         """Send measurements of the client; the server stores them with the recording."""
+        check_json("metrics", metrics)
         await self._send({"type": "client_diagnostic", "metrics": metrics})
 
     async def converse(
@@ -162,6 +169,7 @@ class DuplexSession(Session[Queued, Unit]):
         the JPEG pictures of each second. Leave the loop to stop sending. Raises InvalidAudio,
         or TypeError for frames that are not bytes.
         """
+        check_function("frames", frames)
         chunk_s = self.chunk_s
         if isinstance(source, AsyncIterable):
             chunks = microphone_chunks(source, chunk_s, rate)

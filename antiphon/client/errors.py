@@ -3,11 +3,18 @@
 import re
 import socket
 import ssl
+from http.client import HTTPException, responses
 from typing import Any
 from urllib.parse import urlsplit
 
 import orjson
-from websockets.exceptions import InvalidMessage, InvalidProxy, InvalidProxyMessage, InvalidStatus
+from websockets.exceptions import (
+    InvalidMessage,
+    InvalidProxy,
+    InvalidProxyMessage,
+    InvalidStatus,
+    InvalidURI,
+)
 
 from antiphon.client.turns import Turn
 from antiphon.shared_schemas.wire import Error
@@ -95,6 +102,10 @@ _REMEDIES = {
     401: "; pass `api_key`, `--api-key` or ANTIPHON_API_KEY",
     426: "; the client sent both headers, so a proxy on the way to the server removed them",
 }
+_EDGES_TOO = (401, 413, 426, 429, *range(500, 600))
+"""Statuses without words of an edge that a proxy in front of one sends."""
+
+NO_EDGE = "check that an edge is at this address"
 
 
 def connection_error(address: str, error: Exception, proxy: str | None = None) -> CannotConnect:
@@ -113,7 +124,7 @@ def connection_error(address: str, error: Exception, proxy: str | None = None) -
             f"cannot connect to {_server(address)} through the proxy {without_password(proxy)}: "
             f"{_proxy_cause(error)}; NO_PROXY={host} connects without it"
         )
-    return CannotConnect(f"cannot connect to {_server(address)}: {_cause(error, host)}")
+    return CannotConnect(f"cannot connect to {_server(address)}: {_cause(error, address)}")
 
 
 def refusal_error(address: str, status: int, said: str) -> CannotConnect:
@@ -125,11 +136,14 @@ def refusal_error(address: str, status: int, said: str) -> CannotConnect:
 def server_words(status: int, body: bytes, reason: str) -> str:
     """The error in the body of a response, else the reason of its status."""
     try:
-        return str(orjson.loads(body)["error"])
+        said = orjson.loads(body)["error"]
+        words = said["message"] if isinstance(said, dict) else said
     except (orjson.JSONDecodeError, KeyError, TypeError):
-        return (
-            f"{reason}; check that an edge is at this address" if status in (403, 404) else reason
-        )
+        words = None
+    if isinstance(words, str) and words:
+        return words
+    reason = reason or responses.get(status, "no reason given")
+    return reason if status in _EDGES_TOO else f"{reason}; {NO_EDGE}"
 
 
 def _server(address: str) -> str:
@@ -162,18 +176,23 @@ def _is_refused(error: Exception) -> bool:
     return isinstance(error, ConnectionRefusedError) or "Connect call failed" in str(error)
 
 
-def _cause(error: Exception, host: str | None) -> str:
+def _cause(error: Exception, address: str) -> str:
+    plain, secure = ("http", "https") if address.startswith("http") else ("ws", "wss")
     if isinstance(error, ssl.SSLError) and error.reason == "WRONG_VERSION_NUMBER":
-        return "the server does not use TLS there; use ws:// instead of wss://"
+        return f"the server does not use TLS there; use {plain}:// instead of {secure}://"
     if isinstance(error, ssl.SSLCertVerificationError):
         remedy = "`tls` or SSL_CERT_FILE may name its authority"
         return f"its certificate is not trusted ({error.verify_message}); {remedy}"
-    if isinstance(error, InvalidMessage):
-        return "what listens there is not an edge, or it needs wss://"
+    if isinstance(error, InvalidMessage | HTTPException):
+        return f"what listens there is not an edge, or it needs {secure}://"
+    if isinstance(error, InvalidURI):
+        return f"it redirects to {_server(error.uri)}; use that address, if an edge is there"
+    if isinstance(error, ValueError):
+        return f"it redirects to no valid address ({error}); {NO_EDGE}"
     if _is_refused(error):
         return "nothing listens there; is `antiphon up` running?"
     if isinstance(error, socket.gaierror):
-        return f"the host name {host} is unknown"
+        return f"the host name {urlsplit(address).hostname} is unknown"
     if isinstance(error, TimeoutError):
         return "the server does not answer"
     return str(error)

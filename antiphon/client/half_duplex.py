@@ -25,9 +25,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Unpack
 
+from antiphon.client.arguments import check_json, config_fields, names_setting, sent_text
 from antiphon.client.errors import ServerError, SessionOver
 from antiphon.client.link import Link, checked_session_id, new_session_id, open_link
-from antiphon.client.options import ClientOptions, config_fields, names_setting, with_options
+from antiphon.client.options import ClientOptions, with_options
 from antiphon.client.results import Parser, Piece
 from antiphon.client.session import Session, run_session
 from antiphon.client.sound import (
@@ -105,18 +106,21 @@ class HalfDuplexSession(Session[Queued, Event]):
         it, the user's speech ends an answer; set it to False if the microphone hears the loudspeakers.
         """
         fields = config_fields(config, HalfDuplexConfig)
-        if greeting:
-            fields["greeting"] = greeting
+        if greeting is not None and (said := sent_text("greeting", greeting)):
+            fields["greeting"] = said
         if not names_setting(config, "barge_in"):
+            check_json("barge_in", barge_in)
             fields["barge_in"] = barge_in
         self._barge_in = bool(fields["barge_in"])
         message: dict[str, Any] = {"type": "prepare", "config": fields}
-        if isinstance(system, str):
-            message["system_prompt"] = system
+        if isinstance(system, list | tuple):
+            message["system_content"] = [
+                self._part(part, f"system[{number}]") for number, part in enumerate(system)
+            ]
         else:
-            message["system_content"] = [self._part(part) for part in system]
+            message["system_prompt"] = _system_text(system)
         if ref_audio is not None:
-            message["ref_audio_base64"] = self._sound(ref_audio)
+            message["ref_audio_base64"] = self._sound(ref_audio, "ref_audio")
         self.prepared = await self._request(message, HalfDuplexPrepared)
         return self.prepared
 
@@ -125,7 +129,7 @@ class HalfDuplexSession(Session[Queued, Event]):
 
         Raises InvalidAudio.
         """
-        await self._send({"type": "audio_chunk", "audio_base64": self._sound(samples, "chunk_s")})
+        await self._send({"type": "audio_chunk", "audio_base64": self._sound(samples)})
 
     async def converse(
         self, source: str | Path | Samples | AsyncIterable[Samples], *, rate: int = INPUT_RATE
@@ -174,10 +178,18 @@ class HalfDuplexSession(Session[Queued, Event]):
         """End the session."""
         return await self._request({"type": "stop"}, Stopped)
 
-    def _part(self, part: str | Samples) -> dict[str, Any]:
+    def _part(self, part: str | Samples, where: str) -> dict[str, Any]:
         if isinstance(part, str):
-            return {"type": "text", "text": part}
-        return {"type": "audio", "data": self._sound(part)}
+            return {"type": "text", "text": sent_text(where, part)}
+        return {"type": "audio", "data": self._sound(part, where)}
+
+
+def _system_text(system: Any) -> str:
+    """Raises TypeError."""
+    if not isinstance(system, str):
+        kind = type(system).__name__
+        raise TypeError(f"system is a {kind}, a str or a list of texts and sounds is needed")
+    return sent_text("system", system)
 
 
 class _Playback:

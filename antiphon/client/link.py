@@ -139,9 +139,11 @@ class Link:
         """After a lost connection."""
         return "a client with `resume` continues the session"
 
-    def sound(self, samples: Samples, longest_s: float | None = None) -> MediaBytes:
+    def sound(
+        self, samples: Samples, longest_s: float | None = None, name: str = "audio"
+    ) -> MediaBytes:
         """Audio (float32 mono 16 kHz) as a field of a message. Raises InvalidAudio."""
-        check_samples(samples, longest_s=longest_s)
+        check_samples(samples, longest_s=longest_s, name=name)
         if self._pcm is PcmFormat.S16:
             return MediaBytes(pcm16_bytes(samples), self._pcm)
         return MediaBytes(float_bytes(samples))
@@ -380,5 +382,5 @@ async def open_socket(address: str, how: ClientOptions, *, pings: bool = True) -
             ping_interval=_PING_S if pings else None,
             proxy=proxy,
         )
-    except (OSError, InvalidHandshake, InvalidURI, InvalidProxy, ImportError) as error:
+    except (OSError, InvalidHandshake, InvalidURI, InvalidProxy, ImportError, ValueError) as error:
         raise connection_error(address, error, proxy) from error

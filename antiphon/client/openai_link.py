@@ -17,6 +17,7 @@ from websockets.exceptions import ConnectionClosed
 from antiphon.client.errors import ClientError
 from antiphon.client.link import edge_address, open_socket
 from antiphon.client.options import ClientOptions
+from antiphon.client.results import read_frame
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples, pcm16_bytes
 
 
@@ -39,12 +40,12 @@ class OpenAiLink:
         await self.send(self.append, audio=pybase64.b64encode_as_string(data))
 
     async def events(self) -> AsyncIterator[dict[str, Any]]:
-        """Raises ClientError for an error of the server, and if it closes."""
+        """Raises ClientError for an error of the server, for what is no event, and if it closes."""
         try:
             while True:
-                event = orjson.loads(await self.socket.recv())
+                event, _ = read_frame(await self.socket.recv())
                 if event["type"] == "error":
-                    raise ClientError(event["error"]["message"])
+                    raise ClientError(_words(event.get("error")))
                 yield event
         except ConnectionClosed as closed:
             raise ClientError(f"the connection was closed: {closed}") from None
@@ -75,6 +76,11 @@ async def connect_openai_realtime(url: str, how: ClientOptions) -> AsyncIterator
         link = OpenAiLink(socket, "input_audio_buffer.append")
         await link.until("session.created")
         yield link
+
+
+def _words(error: Any) -> str:
+    words = error.get("message") if isinstance(error, dict) else error
+    return str(words or "the server sent an error without a text")
 
 
 async def _open(address: str, how: ClientOptions) -> ClientConnection:

@@ -1,16 +1,13 @@
-"""The options of a connection that every `connect_...` accepts, and checks of what programs pass."""
+"""The options of a connection that every `connect_...` accepts, and their checks."""
 
 import inspect
-import math
 import re
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import Any, Literal, TypedDict, TypeVar
 
-import numpy as np
-from pydantic import BaseModel
-
+from antiphon.client.arguments import NUMBERS, check_seconds
 from antiphon.client.errors import Unauthorized
 from antiphon.shared_schemas.audio import PcmFormat
 
@@ -41,8 +38,7 @@ class ClientOptions(TypedDict, total=False):
 
 
 _FLAG = (bool, "True or False")
-_NUMBERS = (int, float, np.integer, np.floating)
-_SECONDS = (_NUMBERS, "a number of seconds")
+_SECONDS = (NUMBERS, "a number of seconds")
 _OPTIONS: dict[str, tuple[Any, Any, str]] = {
     "api_key": (None, (str, type(None)), "a str"),
     "tls": (None, (ssl.SSLContext, type(None)), "an ssl.SSLContext"),
@@ -93,23 +89,6 @@ def check_options(how: ClientOptions) -> None:
         raise ValueError(f"pcm is {how['pcm']!r}, 'f32' or 's16' is needed")
 
 
-def check_seconds(name: str, value: Any) -> None:
-    """Raises TypeError unless the value is a number, and ValueError if it is negative or NaN."""
-    if not isinstance(value, _NUMBERS):
-        raise TypeError(f"{name} is a {type(value).__name__}, a number of seconds is needed")
-    if not value >= 0:
-        raise ValueError(f"{name} is {value:g}, 0 or more seconds are needed")
-
-
-def sent_number(name: str, value: Any) -> float:
-    """A number as it is sent. Raises TypeError for another type, ValueError for what no server takes."""
-    if not isinstance(value, _NUMBERS):
-        raise TypeError(f"{name} is a {type(value).__name__}, a number is needed")
-    if not 0 <= value < math.inf:
-        raise ValueError(f"{name} is {value}, a number from 0 on is needed")
-    return float(value)
-
-
 def check_key(key: str | None) -> None:
     """Raises Unauthorized for a key that no edge has and no header can carry. Does not show the key."""
     if key and not re.fullmatch("[!-~]+", key):
@@ -117,43 +96,3 @@ def check_key(key: str | None) -> None:
             "the API key has a space, a line break or a letter outside ASCII, which no key has: "
             "copy it again, and remove the end of the line with strip()"
         )
-
-
-def config_fields(config: Any, kind: type[BaseModel], where: str = "config") -> dict[str, Any]:
-    """The settings of a session as they are sent. The server checks their values.
-
-    Raises TypeError for a name that `kind` does not have: the server ignores those.
-    """
-    if config is None or isinstance(config, BaseModel):
-        return (config or kind()).model_dump()
-    if not isinstance(config, Mapping):
-        text = f"{where} is a {type(config).__name__}, a mapping of settings is needed"
-        raise TypeError(f'{text}, such as {{"{next(iter(kind.model_fields))}": …}}')
-    for name, value in config.items():
-        if name not in kind.model_fields:
-            close = get_close_matches(str(name), kind.model_fields, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise TypeError(f"{where} has no setting {name!r}{hint}")
-        inner = kind.model_fields[name].annotation
-        if isinstance(inner, type) and issubclass(inner, BaseModel):
-            config_fields(value, inner, f"{where}.{name}")
-    return dict(config)
-
-
-def names_setting(config: BaseModel | Mapping[str, Any] | None, setting: str) -> bool:
-    """Whether the caller has chosen the setting."""
-    return setting in (config.model_fields_set if isinstance(config, BaseModel) else config or ())
-
-
-def check_frames(frames: Any) -> list[bytes]:
-    """The same pictures. Raises TypeError unless they are a list or a tuple of bytes."""
-    if not isinstance(frames, list | tuple):
-        raise TypeError(f"frames is a {type(frames).__name__}, a list of JPEG files is needed")
-    for number, frame in enumerate(frames):
-        if not isinstance(frame, bytes):
-            kind = type(frame).__name__
-            raise TypeError(
-                f"frames[{number}] is a {kind}, the bytes of a JPEG file are needed: "
-                'Path("photo.jpg").read_bytes()'
-            )
-    return list(frames)

@@ -19,16 +19,17 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any, Literal, Unpack
 
+from antiphon.client.arguments import (
+    check_frames,
+    check_json,
+    config_fields,
+    sent_number,
+    sent_text,
+)
 from antiphon.client.chat import History, arrived, request_fields
 from antiphon.client.errors import InvalidAudio
 from antiphon.client.link import Link, open_link
-from antiphon.client.options import (
-    ClientOptions,
-    check_frames,
-    config_fields,
-    sent_number,
-    with_options,
-)
+from antiphon.client.options import ClientOptions, with_options
 from antiphon.client.results import Parser, Spoken
 from antiphon.client.session import Session, run_session
 from antiphon.shared_schemas.audio import Samples
@@ -104,33 +105,36 @@ class RealtimeSession(Session[RealtimePlace, RealtimeItem]):
         `config` are further settings: `voice`, `barge_in` and `record`, and in version 2 any other one, such
         as `{"length_penalty": 1.05}`.
         """
-        if config is not None and self._version == 2:
-            config_fields(config, SdkConfig)
-        unknown = set(config or ()) - _SETTINGS_V1
-        if unknown and self._version == 1:
-            text = f"config: {', '.join(sorted(unknown))}"
-            raise ValueError(f"{text} needs connect_realtime(..., version=2)")
+        settings = self._settings(config)
+        check_json("max_slice_nums", max_slice_nums)
         references = {"ref_audio": ref_audio, "tts_ref_audio": tts_ref_audio}
-        voices = {name: self._sound(pcm) for name, pcm in references.items() if pcm is not None}
+        voices = {
+            name: self._sound(pcm, name) for name, pcm in references.items() if pcm is not None
+        }
+        instructions = sent_text("instructions", instructions)
         slices = {} if max_slice_nums is None else {"max_slice_nums": max_slice_nums}
         interim = {"interim_transcripts": True} if interim_transcripts else {}
         if self._version == 1:
-            settings = {
-                "instructions": instructions,
-                **voices,
-                **slices,
-                **interim,
-                **(config or {}),
-            }
-            message = {"type": "session.update", "session": settings}
+            fields = {"instructions": instructions, **voices, **slices, **interim, **settings}
+            message = {"type": "session.update", "session": fields}
             self.created = await self._request(message, SessionCreated)
         else:
             named = {f"{name}_base64": pcm for name, pcm in voices.items()}
             payload = {"system_prompt": instructions, "voice": named, **slices}
-            payload["config"] = {**(config or {}), **interim}
+            payload["config"] = {**settings, **interim}
             message = {"type": "session.init", "payload": payload}
             self.created = await self._request(message, SessionCreatedV2)
         return self.created
+
+    def _settings(self, config: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Raises TypeError, and in version 1 ValueError for a setting of version 2."""
+        if config is None:
+            return {}
+        settings = config_fields(config, SdkConfig)
+        if self._version == 1 and (others := sorted(set(settings) - _SETTINGS_V1)):
+            text = f"config: {', '.join(others)}"
+            raise ValueError(f"{text} needs connect_realtime(..., version=2)")
+        return settings
 
     async def append(
         self, samples: Samples, *, frames: Sequence[bytes] = (), force_listen: bool = False
@@ -140,7 +144,7 @@ class RealtimeSession(Session[RealtimePlace, RealtimeItem]):
         Raises InvalidAudio, in version 1 also for less than a quarter of a second, or TypeError for frames that
         are not bytes.
         """
-        unit: dict[str, Any] = {"audio": self._sound(samples, "chunk_s")}
+        unit: dict[str, Any] = {"audio": self._sound(samples)}
         if self._version == 1 and len(samples) < MIN_SAMPLES:
             text = f"audio has {len(samples)} samples, at least {MIN_SAMPLES} are needed"
             raise InvalidAudio(f"{text}: send one second at a time, or use version 2")
@@ -160,7 +164,7 @@ class RealtimeSession(Session[RealtimePlace, RealtimeItem]):
 
     async def stop(self, reason: str = "user_stop") -> SessionClosed | SessionClosedV2:
         """End the session."""
-        message = {"type": "session.close", "reason": reason}
+        message = {"type": "session.close", "reason": sent_text("reason", reason)}
         if self._version == 1:
             return await self._request(message, SessionClosed)
         return await self._request(message, SessionClosedV2)
@@ -202,6 +206,8 @@ def connect_realtime(
     """
     if version not in (1, 2):
         raise ValueError(f"version is {version!r}, 1 or 2 is needed")
+    if mode not in ("video", "audio"):
+        raise ValueError(f"mode is {mode!r}, 'video' or 'audio' is needed")
     asked = "1" if playback_ack else None
     path, flags = "/v1/realtime", {"notices": "1", "capabilities": "1"}
     link = partial(open_link, url, path, how, mode=mode, playback_ack=asked, **flags)
@@ -275,7 +281,8 @@ class RealtimeChatClient(Session[RealtimePlace, Spoken | ResponseDone]):
 
     async def stop(self, reason: str = "user_stop") -> SessionClosedV2:
         """Stop the answer and close the connection."""
-        return await self._request({"type": "session.close", "reason": reason}, SessionClosedV2)
+        message = {"type": "session.close", "reason": sent_text("reason", reason)}
+        return await self._request(message, SessionClosedV2)
 
 
 @with_options

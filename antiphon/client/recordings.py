@@ -18,7 +18,9 @@ from urllib.request import (
     proxy_bypass,
 )
 
+from antiphon.client.arguments import check_text
 from antiphon.client.errors import (
+    NO_EDGE,
     CannotConnect,
     UnknownRecording,
     UnreadableMessage,
@@ -27,7 +29,7 @@ from antiphon.client.errors import (
     server_words,
 )
 from antiphon.client.link import check_tls, edge_address, is_loopback_url
-from antiphon.client.options import check_key
+from antiphon.client.options import ClientOptions, check_key, check_options
 from antiphon.shared_schemas.recording import (
     REPLAY_WAV,
     DuplexRecording,
@@ -40,7 +42,7 @@ from antiphon.shared_schemas.recording_list import RecordingPage, RecordingQuery
 
 _TIMEOUT_S = 30.0
 _BLOCK_BYTES = 256 * 1024
-_UNREADABLE = "the server sent something unreadable; check that an edge is at this address"
+_UNREADABLE = f"the server sent something unreadable; {NO_EDGE}"
 
 T = TypeVar("T")
 
@@ -57,12 +59,18 @@ class Recordings:
     def __init__(
         self, url: str, *, api_key: str | None = None, tls: ssl.SSLContext | None = None
     ) -> None:
+        check_options(ClientOptions(api_key=api_key, tls=tls))
         self.url = url
         self._api_key = api_key
         self._tls = tls
 
     def list(self, query: RecordingQuery | None = None) -> RecordingPage:
         """One page, newest first; requires the admin token."""
+        if not isinstance(query, RecordingQuery | None):
+            kind = type(query).__name__
+            raise TypeError(
+                f"query is a {kind}, a RecordingQuery is needed: RecordingQuery(text='…')"
+            )
         fields = (query or RecordingQuery()).model_dump(mode="json", exclude_defaults=True)
         address = edge_address(
             self.url, "/api/sessions", **{name: str(value) for name, value in fields.items()}
@@ -79,7 +87,8 @@ class Recordings:
 
     def save(self, name: str, path: str | Path, file: str = REPLAY_WAV) -> None:
         """Write one file to `path`; the default has both sides of the conversation. Raises OSError."""
-        self._save(self._address(name, f"/assets/{quote(file)}"), path)
+        check_text("file", file)
+        self._save(self._address(name, f"/assets/{quote(file, errors='replace')}"), path)
 
     def download(self, name: str, path: str | Path) -> None:
         """Write all files to a ZIP. Raises OSError."""
@@ -87,9 +96,11 @@ class Recordings:
 
     def _address(self, name: str, rest: str = "") -> str:
         """Raises UnknownRecording without a name: that would be the address of the list."""
+        check_text("name", name)
         if not name:
             raise UnknownRecording("the name of the recording is empty")
-        return edge_address(self.url, f"/api/sessions/{quote(name, safe='')}{rest}")
+        named = quote(name, safe="", errors="replace")
+        return edge_address(self.url, f"/api/sessions/{named}{rest}")
 
     def _parsed(self, address: str, parse: Callable[[bytes], T]) -> T:
         """Raises UnreadableMessage."""
@@ -113,8 +124,10 @@ class Recordings:
         headers = {"X-Api-Key": self._api_key} if self._api_key else {}
         request = Request("http" + address.removeprefix("ws"), headers=headers)  # noqa: S310
         proxy = _proxy(request)
-        proxies = ProxyHandler({request.type: proxy} if proxy else {})
-        opener = build_opener(proxies, _Redirects, HTTPSHandler(context=self._tls))
+        proxies, redirects = ProxyHandler({request.type: proxy} if proxy else {}), _Redirects()
+        opener = build_opener(proxies, redirects, HTTPSHandler(context=self._tls))
+        is_web_socket = self.url.strip().startswith("ws")
+        shown = address if is_web_socket else request.full_url
         try:
             response: HTTPResponse = opener.open(request, timeout=_TIMEOUT_S)
         except HTTPError as error:
@@ -122,12 +135,12 @@ class Recordings:
                 said = server_words(error.code, _body(error), error.reason)
             if error.code in (400, 404):
                 raise UnknownRecording(said) from None
-            raise refusal_error(address, error.code, said) from None
+            raise refusal_error(redirects.target or shown, error.code, said) from None
         except URLError as error:
             cause = error.reason if isinstance(error.reason, OSError) else error
-            raise connection_error(address, cause, proxy) from None
-        except (OSError, HTTPException) as error:
-            raise connection_error(address, error, proxy) from None
+            raise connection_error(redirects.target or shown, cause, proxy) from None
+        except (OSError, HTTPException, ValueError) as error:
+            raise connection_error(redirects.target or shown, error, proxy) from None
         return response
 
 
@@ -148,7 +161,12 @@ def _write_whole(path: Path, blocks: Iterable[bytes]) -> None:
 
 
 class _Redirects(HTTPRedirectHandler):
-    """Sends the API key only to the same host, and not from HTTPS to HTTP."""
+    """Sends the API key only to the same host, and not from HTTPS to HTTP. `target`: where the last one led."""
+
+    inf_msg = "it redirects in a circle: "
+
+    def __init__(self) -> None:
+        self.target = ""
 
     def redirect_request(
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
@@ -156,8 +174,12 @@ class _Redirects(HTTPRedirectHandler):
         request = super().redirect_request(req, fp, code, msg, headers, newurl)
         if request is not None:
             old, new = urlsplit(req.full_url), urlsplit(request.full_url)
+            if new.scheme not in ("http", "https"):
+                text = f"it redirects to an address of {new.scheme}"
+                raise HTTPError(req.full_url, code, text, headers, fp)
             if old.hostname != new.hostname or (old.scheme, new.scheme) == ("https", "http"):
                 request.remove_header("X-api-key")
+            self.target = request.full_url
         return request
 
 

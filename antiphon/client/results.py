@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
@@ -208,6 +208,22 @@ def read_frame(frame: str | bytes) -> tuple[dict[str, Any], Payload | None]:
     if not isinstance(data, dict) or not isinstance(data.get("type"), str):
         raise _unreadable("a message has no type")
     return data, payload
+
+
+class SoundLimits(msgspec.Struct, frozen=True):
+    """The longest sounds that an edge takes in one message, in seconds; None: not known."""
+
+    chunk_s: float | None = None
+    reference_audio_s: float | None = None
+
+    @classmethod
+    def of(cls, capabilities: Mapping[str, Any]) -> SoundLimits:
+        """Ignores all other limits. Raises UnreadableMessage."""
+        limits = capabilities.get("limits")
+        try:
+            return cls() if limits is None else msgspec.convert(limits, cls)
+        except msgspec.ValidationError as error:
+            raise _unreadable(f"`limits` of capabilities: {error}") from None
 
 
 def _unreadable(error: Exception | str) -> UnreadableMessage:

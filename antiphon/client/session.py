@@ -1,15 +1,17 @@
 """The base of all client sessions: sorts received messages, sends requests, closes."""
 
 import asyncio
-import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+from msgspec import structs
 from websockets.exceptions import ConnectionClosed
 
+from antiphon.client.arguments import check_function, check_seconds
 from antiphon.client.errors import (
     ClientError,
     NoAnswer,
@@ -17,7 +19,8 @@ from antiphon.client.errors import (
     SessionOver,
 )
 from antiphon.client.link import CLOSE_TIMEOUT_S, Link
-from antiphon.client.results import CONVERSIONS, Parser
+from antiphon.client.pending_requests import PendingRequests, Reply, fail, settle
+from antiphon.client.results import CONVERSIONS, Parser, SoundLimits
 from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.messages.chat import PrefillDone, PrefillProgress, UnstreamedChatDone
 from antiphon.shared_schemas.messages.duplex import Timeout
@@ -65,20 +68,13 @@ _ITEMS = CONVERSIONS | dict.fromkeys(
 )
 """Messages of the conversation in every protocol, and what becomes of each."""
 
+_NO_TEXT = "the server sent an error without a text"
+
 _LOST = (None, 1006)
 """Close codes of a connection that ended without a close frame."""
 
 Place = TypeVar("Place", bound=Queued | SessionQueued | SessionQueueUpdate)
 Item = TypeVar("Item")
-Reply = TypeVar("Reply", bound=ServerMessage)
-
-
-class _Request:
-    """A message that the server answers, and its answer."""
-
-    def __init__(self, message: Mapping[str, Any]) -> None:
-        self.message = message
-        self.answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
 
 class Session(ABC, Generic[Place, Item]):
@@ -99,11 +95,11 @@ class Session(ABC, Generic[Place, Item]):
         self._unread_bytes = 0
         self._is_read = False
         self._sender: asyncio.Task[None] | None = None
-        self._requests: dict[type[ServerMessage], _Request] = {}
+        self._requests = PendingRequests()
         self._sent_types: set[str] = set()
         self._turn: asyncio.Future[ServerMessage] = asyncio.get_running_loop().create_future()
         self._last_error: ServerError | None = None
-        self._limits: dict[str, float] = {}
+        self._limits = SoundLimits()
 
     @property
     def binary(self) -> bool:
@@ -115,6 +111,7 @@ class Session(ABC, Generic[Place, Item]):
 
         It is not called without the option `resume`.
         """
+        check_function("on_change", on_change)
         self._link.on_change = on_change
 
     async def queue(self) -> AsyncIterator[Place]:
@@ -135,6 +132,10 @@ class Session(ABC, Generic[Place, Item]):
         Raises NoAnswer if no worker could take the session for `no_worker_s`, and none was loading, or if the
         server says nothing for this time. The realtime API does not report that one is loading.
         """
+        if on_update is not None:
+            check_function("on_update", on_update)
+        if no_worker_s is not None:
+            check_seconds("no_worker_s", no_worker_s)
         newest: Place | None = None
         try:
             async with asyncio.timeout(no_worker_s) as limit:
@@ -264,32 +265,18 @@ class Session(ABC, Generic[Place, Item]):
     async def _end(self) -> None:
         await self.stop()
 
-    def _sound(self, samples: Samples, limit: str = "reference_audio_s") -> MediaBytes:
-        """Audio (float32 mono 16 kHz) as a field of a message; `limit` is its name in `capabilities`.
+    def _sound(self, samples: Samples, reference: str = "") -> MediaBytes:
+        """Audio (float32 mono 16 kHz) as a field of a message: a chunk, or this argument with a voice.
 
         Raises InvalidAudio.
         """
-        return self._link.sound(samples, self._limits.get(limit))
+        limit = self._limits.reference_audio_s if reference else self._limits.chunk_s
+        return self._link.sound(samples, limit, reference or "audio")
 
     async def _request(self, message: Mapping[str, Any], kind: type[Reply]) -> Reply:
-        """The next message of this kind; an error about the request that arrives first is raised.
-
-        The same request twice at a time is sent once, and others for the same kind of message in turn.
-        """
-        while (before := self._requests.get(kind)) is not None:
-            await asyncio.wait([before.answer])
-            if before.message == message and not before.answer.cancelled():
-                answered: Reply = before.answer.result()
-                return answered
-        request = self._requests[kind] = _Request(message)
-        try:
-            await self._send(message, self._link.request)
-            reply: Reply = await request.answer
-            return reply
-        finally:
-            self._link.request_done()
-            self._requests.pop(kind, None)
-            request.answer.cancel()
+        """The answer to a request, as of `PendingRequests.ask`."""
+        send = partial(self._send, send=self._link.request)
+        return await self._requests.ask(message, kind, send, self._link.request_done)
 
     async def _send(
         self,
@@ -307,14 +294,14 @@ class Session(ABC, Generic[Place, Item]):
     def _take(self, message: Any) -> None:
         """Any other message than those in the tables above is the answer to a request."""
         if message.capabilities is not None:
-            self._limits = message.capabilities.get("limits", {})
+            self._limits = SoundLimits.of(message.capabilities)
         if (item := self._item(message)) is not None:
             self._served_again()
             self._put(item)
         if isinstance(message, _PLACES):
             self._take_place(message)
         elif isinstance(message, _GRANTED):
-            _settle(self._turn, message)
+            settle(self._turn, message)
             self._places.put_nowait(None)
         elif isinstance(message, Error | ErrorEvent):
             self._take_error(_server_error(message))
@@ -323,8 +310,7 @@ class Session(ABC, Generic[Place, Item]):
                 self.ended_by = message.type
             elif isinstance(message, SessionClosed | SessionClosedV2):
                 self.ended_by = str(message.reason)
-            if (request := self._requests.get(type(message))) is not None:
-                _settle(request.answer, message)
+            self._requests.settle(message)
 
     def _item(self, message: Any) -> Item | None:
         """What `events` yields for a message; None if it is no part of the conversation."""
@@ -347,13 +333,7 @@ class Session(ABC, Generic[Place, Item]):
 
     def _take_error(self, error: ServerError) -> None:
         self._last_error = error
-        asked = [one for one in self._requests.values() if not one.answer.done()]
-        if about := re.match(r"[\w.]+(?=: )", str(error)):
-            named = [one for one in asked if one.message.get("type") == about[0]]
-            asked = named if named or about[0] in self._sent_types else asked
-        for request in asked:
-            _fail(request.answer, error)
-        if not asked:
+        if not self._requests.fail(error, self._sent_types):
             self._put(error)
 
     def _put(self, item: Item | ClientError) -> None:
@@ -371,8 +351,8 @@ class Session(ABC, Generic[Place, Item]):
         if self._over is not None:
             return
         self._over = error
-        for waiting in (*(one.answer for one in self._requests.values()), self._turn):
-            _fail(waiting, error)
+        self._requests.finish(error)
+        fail(self._turn, error)
         self._places.put_nowait(None)
         self._waits.put_nowait(error)
         self._items.put_nowait(None)
@@ -415,20 +395,11 @@ async def prepared_within(limit_s: float) -> AsyncIterator[None]:
 
 def _server_error(message: Error | ErrorEvent) -> ServerError:
     if isinstance(message, Error):
-        return ServerError(message)
-    text, code = (str(message.error.get(name, "")) for name in ("message", "code"))
+        text = message.message or message.error or _NO_TEXT
+        return ServerError(structs.replace(message, error=text, message=text))
+    text, code = (str(message.error.get(name) or "") for name in ("message", "code"))
+    text = text or _NO_TEXT
     return ServerError(Error(error=text, message=text, code=code))
-
-
-def _settle(waiting: asyncio.Future[Any], message: ServerMessage) -> None:
-    if not waiting.done():
-        waiting.set_result(message)
-
-
-def _fail(waiting: asyncio.Future[Any], error: ClientError) -> None:
-    if not waiting.done():
-        waiting.set_exception(error)
-        waiting.exception()  # marks it as retrieved: there may be no reader
 
 
 AnySession = TypeVar("AnySession", bound=Session[Any, Any])

@@ -41,39 +41,44 @@ _AS_FLOAT = {
 """How to make float32 of each dtype."""
 
 
-def check_samples(samples: Any, rate: int = INPUT_RATE, longest_s: float | None = None) -> Samples:
+def check_samples(
+    samples: Any,
+    rate: int = INPUT_RATE,
+    longest_s: float | None = None,
+    name: str = "audio",
+) -> Samples:
     """The same samples. Raises InvalidAudio unless they are float32 mono at 16 kHz within -1 and 1.
 
-    `longest_s` is the limit of the edge for one message; None: not known.
+    `longest_s` is the limit of the edge for one message; None: not known. The errors begin with `name`.
     """
     if rate != INPUT_RATE:
         raise InvalidAudio(
-            f"audio has {rate} Hz, 16000 Hz are needed: resample it, such as with soxr"
+            f"{name} has {rate} Hz, 16000 Hz are needed: resample it, such as with soxr"
         )
     if not isinstance(samples, np.ndarray):
         kind = type(samples)
         remedy = next((text for one, text in _AS_ARRAY.items() if issubclass(kind, one)), "")
-        raise InvalidAudio(f"audio is a {kind.__name__}, a numpy array is needed{remedy}")
+        raise InvalidAudio(f"{name} is a {kind.__name__}, a numpy array is needed{remedy}")
     if samples.dtype != np.float32:
         remedy = _AS_FLOAT.get(samples.dtype.name, "use astype(numpy.float32)")
-        raise InvalidAudio(f"audio is {samples.dtype}, float32 is needed: {remedy}")
+        raise InvalidAudio(f"{name} is {samples.dtype}, float32 is needed: {remedy}")
     if samples.ndim != 1:
         remedy = f": use mean(axis={int(np.argmin(samples.shape))})" if samples.ndim == 2 else ""
         text = f"mono with shape (n,) is needed{remedy}"
-        raise InvalidAudio(f"audio has the shape {samples.shape}, {text}")
+        raise InvalidAudio(f"{name} has the shape {samples.shape}, {text}")
     if not len(samples):
-        raise InvalidAudio("audio has no samples")
+        raise InvalidAudio(f"{name} has no samples")
     if longest_s is not None and len(samples) > longest_s * INPUT_RATE:
         raise InvalidAudio(
-            f"audio has {len(samples) / INPUT_RATE:g} s, this edge takes at most {longest_s:g} s in "
+            f"{name} has {len(samples) / INPUT_RATE:g} s, this edge takes at most {longest_s:g} s in "
             "one message: send it in parts, such as those of `converse`, or shorten a reference voice"
         )
     peak = float(np.abs(samples).max())
     if not np.isfinite(peak):
-        raise InvalidAudio("audio has NaN or infinite samples")
+        raise InvalidAudio(f"{name} has NaN or infinite samples")
     if peak > _LOUDEST:
         raise InvalidAudio(
-            f"audio has values up to {peak:g}, between -1 and 1 are needed: divide 16-bit values by 32768"
+            f"{name} has values up to {peak:g}, between -1 and 1 are needed: divide 16-bit values by 32768"
         )
     return samples
 

@@ -21,6 +21,9 @@ SECRETS = ("redis_password", "admin_token", "grafana_admin", "api_key")
 OWNER = 10001
 """The user and group of the images (Dockerfile)."""
 
+_LAST_ID = 2**32 - 2
+"""Of users and groups; the number after it means none."""
+
 _OWNERS = {"grafana_admin": 472}
 """Grafana's image has its own user, which must not read the other secrets."""
 
@@ -94,7 +97,9 @@ def _target(
 
 def make_secrets(
     folder: Annotated[Path, typer.Argument(help="Folder for the secrets, one file each.")],
-    owner: Annotated[int, typer.Option(help="User and group that may read them.")] = OWNER,
+    owner: Annotated[
+        int, typer.Option(help="User and group that may read them.", min=0, max=_LAST_ID)
+    ] = OWNER,
     give: Annotated[
         list[Path] | None,
         typer.Option(metavar="<path>", help="A folder to give to this user as well."),

@@ -11,7 +11,7 @@ import uvloop
 from rich.text import Text
 
 from antiphon.broker.service.listening import free_port
-from antiphon.cli.common import BUNDLED_QUESTION, ApiKey, fail
+from antiphon.cli.common import BUNDLED_QUESTION, ApiKey, fail, make_report_folder
 from antiphon.cli.load.plan import AudioTransport, LoadPlan, UserKind
 from antiphon.cli.load.report import report_of, show
 from antiphon.cli.load.run import LoadResult, NoUserServed, progress_bar, run_load
@@ -134,10 +134,10 @@ def bench(
 def run_bench(
     plan: LoadPlan, url: str | None, engine: str, wavs: list[Path], out: Path, api_key: str | None
 ) -> int:
-    """Exit status: 0 if every user was served and measured."""
+    """Exit status: 0 if every user was served and measured, and one of the requests was answered."""
     console = Terminal(soft_wrap=True)
+    make_report_folder(out)
     try:
-        out.mkdir(parents=True, exist_ok=True)
         recordings = [load_wav(path) for path in wavs]
         inputs = LoadInputs.of(recordings, plan.speak_ratio, plan.chunk_ms)
         load = partial(run_load, how=client_options(plan.form, api_key), plan=plan, inputs=inputs)
@@ -154,7 +154,7 @@ def run_bench(
         return exit_status(error)
     about = {"url": url, "engine": None if url else engine}
     write_report(result, about, out, console)
-    return 1 if result.unserved else 0
+    return 1 if result.unserved or result.is_unanswered else 0
 
 
 def client_options(transport: AudioTransport, api_key: str | None = None) -> ClientOptions:

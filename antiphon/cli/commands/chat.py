@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from antiphon.cli.common import PATIENCE_S, ApiKey, EdgeUrl, Patience, fail
+from antiphon.cli.common import PATIENCE_S, ApiKey, EdgeUrl, Patience, fail, in_utf8
 from antiphon.cli.terminal import StreamedText, echo, read_line
 from antiphon.interrupts import INTERRUPTED
 from antiphon.shared_schemas.wire import Queued
@@ -30,7 +30,7 @@ def chat(
     from antiphon.client.errors import ClientError
 
     edge = _Edge(url or default_edge_url(), patience, api_key)
-    history: History = [{"role": "system", "content": prompt}]
+    history: History = [{"role": "system", "content": in_utf8(prompt)}]
     interactive = text is None and sys.stdin.isatty()
     if text is None and not interactive:
         text = sys.stdin.buffer.read().decode(errors="replace")
@@ -58,8 +58,7 @@ class _Edge:
 
     def answer(self, history: History, question: str) -> None:
         """Print the answer as it arrives; both are added to the history. Raises ClientError."""
-        question = question.encode(errors="replace").decode()  # half surrogates of other encodings
-        history.append({"role": "user", "content": question})
+        history.append({"role": "user", "content": in_utf8(question)})
         history.append({"role": "assistant", "content": asyncio.run(self._stream(history))})
 
     async def _stream(self, history: History) -> str:

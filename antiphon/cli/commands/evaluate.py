@@ -12,7 +12,14 @@ import typer
 from rich.text import Text
 
 from antiphon.broker.service.listening import free_port
-from antiphon.cli.common import ApiKey, fail, given, plain_table, print_table
+from antiphon.cli.common import (
+    ApiKey,
+    fail,
+    given,
+    make_report_folder,
+    plain_table,
+    print_table,
+)
 from antiphon.cli.evaluate.page import write_page
 from antiphon.cli.evaluate.plan import FULL_CASES, QUICK_CASES, Script, calls, duration_s, scripts
 from antiphon.cli.evaluate.report import (
@@ -116,7 +123,7 @@ def run_evaluate(
 ) -> int:
     """Exit status: 0 if all cases were tried."""
     console = Terminal(stderr=True, soft_wrap=True)
-    out.mkdir(parents=True, exist_ok=True)
+    make_report_folder(out)
     about: dict[str, Any] = {"url": url, "engine": None, "calls": at_once}
     minutes = duration_s(plan) / at_once / 60
     console.print(f"{len(plan)} cases, {at_once} calls at once: about {minutes:.0f} minutes")

@@ -34,7 +34,7 @@ from antiphon.cli.common import (
 from antiphon.cli.conversation.sound import NoMicrophone, UnusableAudio, check_reply_file, play_wav
 from antiphon.cli.help import Command, Group
 from antiphon.cli.terminal import echo, echo_json
-from antiphon.client.errors import ClientError
+from antiphon.client.errors import NO_EDGE, ClientError
 from antiphon.client.recordings import Recordings
 from antiphon.recorder_service.atomic_files import atomic_file
 from antiphon.shared_schemas.recording import (
@@ -185,11 +185,11 @@ def export(
             remedy = "choose another name" if target.is_dir() else "--force replaces it"
             fail(f"{target} exists; {remedy}", status=2)
         if target.suffix == ".zip":
-            _write(target, lambda path: source.download(name, path))
+            _write(target, lambda path: _download(source, name, path))
             echo(f"{target}: {target.stat().st_size / 1e6:.1f} MB")
             return
         with _writing(target):
-            count = _write_folder(target, partial(source.download, name))
+            count = _write_folder(target, partial(_download, source, name))
     echo(f"{target}: {count} files")
 
 
@@ -251,6 +251,13 @@ def _on_disk(data_dir: Path | None) -> LocalRecordings:
 
     configure_logging("antiphon")
     return LocalRecordings(data_dir)
+
+
+def _download(source: LocalRecordings | Recordings, name: str, path: Path) -> None:
+    """Raises CannotLoad for what is no ZIP, and the errors of the source."""
+    source.download(name, path)
+    if not zipfile.is_zipfile(path):
+        raise CannotLoad(f"the server sent something else than a ZIP; {NO_EDGE}")
 
 
 def _write(target: Path, write: Callable[[Path], None]) -> None:

@@ -14,6 +14,7 @@ from antiphon.cli.common import (
     Patience,
     command,
     fail,
+    in_utf8,
 )
 from antiphon.cli.terminal import Terminal
 from antiphon.interrupts import INTERRUPTED
@@ -55,12 +56,16 @@ def talk(
     terminal = Terminal()
     printer = ConversationPrinter(terminal)
     config = DuplexConfig(
-        voice=voice,
+        voice=in_utf8(voice),
         interim_transcripts=interim and terminal.is_terminal,
         end_on_goodbye=mic,
     )
     call = Call(
-        url=url or default_edge_url(), prompt=prompt, out=out, api_key=api_key, config=config
+        url=url or default_edge_url(),
+        prompt=in_utf8(prompt),
+        out=out,
+        api_key=api_key,
+        config=config,
     )
     try:
         check_reply_file(out)

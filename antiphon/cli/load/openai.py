@@ -7,6 +7,7 @@ import numpy as np
 
 from antiphon.cli.conversation.conversation import SpokenQuestion, in_background
 from antiphon.cli.load.plan import LoadRequest
+from antiphon.client.errors import UnreadableMessage
 from antiphon.client.openai_link import OpenAiLink
 from antiphon.client.sound import paced, padded_chunks
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
@@ -30,7 +31,9 @@ async def read_live(link: OpenAiLink, answers: dict[int, float], chunk_ms: int) 
     """Note when each chunk was answered. The API tells nothing of those to which the model listens."""
     async for event in link.events():
         if event["type"] == "session.output_transcript.delta":
-            answers.setdefault(event["start_ms"] // chunk_ms - 1, time.monotonic())
+            if not isinstance(start_ms := event.get("start_ms"), int):
+                raise UnreadableMessage("the server sent a transcript without a time")
+            answers.setdefault(start_ms // chunk_ms - 1, time.monotonic())
 
 
 async def speak_live(link: OpenAiLink, chunk: Samples, began: float) -> None:

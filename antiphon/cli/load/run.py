@@ -66,6 +66,11 @@ class LoadResult:
     before: ProcessUsage
     after: ProcessUsage
 
+    @property
+    def is_unanswered(self) -> bool:
+        """True if there were requests, and none has an answer: users of chats connect with each of them."""
+        return bool(self.requests) and all(one.answered_at is None for one in self.requests)
+
 
 class StartBarrier:
     """Holds users that have a turn until all have one or have failed, or the patience is over."""
@@ -100,7 +105,8 @@ class StartBarrier:
                 await self._complete.wait()
         if not self.served:
             why = "; ".join(self._log.failures)
-            raise NoUserServed(why or f"no user had a turn within {plan.patience_s:g} s")
+            late = f"no user had a turn and a prepared session within {plan.patience_s:g} s"
+            raise NoUserServed(why or f"{late}; --patience waits longer")
         times = LoadTimes.of(plan, time.monotonic() + _START_DELAY_S)
         self._log.plan_requests(plan, times)
         self._opened.set()

@@ -19,6 +19,7 @@ from antiphon.client.errors import ServerError
 from antiphon.client.half_duplex import HalfDuplexSession, Piece, connect_half_duplex
 from antiphon.client.openai_link import OpenAiLink, connect_live, connect_openai_realtime
 from antiphon.client.options import ClientOptions
+from antiphon.client.session import prepared_within
 from antiphon.shared_schemas.audio import INPUT_RATE, Samples
 from antiphon.shared_schemas.config import USUAL_CHUNK_MS
 from antiphon.shared_schemas.content import ConversationMessage, Role, TextPart
@@ -31,6 +32,8 @@ _TURN_PATIENCE_S = 30.0
 _LAST_ANSWER_S = 1.0
 _NO_WORKER_S = 10.0
 """How long a service may be without a worker before its user fails."""
+_PREPARE_S = 30.0
+"""Of a session that a worker holds: many users prepare at once."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,7 +135,8 @@ class SimulatedUser:
 async def _converse(user: SimulatedUser) -> None:
     async with connect_duplex(user.url, video=user.kind is UserKind.OMNI, **user.how) as session:
         await session.wait_for_turn(no_worker_s=_NO_WORKER_S)
-        await session.prepare()
+        async with prepared_within(_PREPARE_S):
+            await session.prepare()
         await user.ready()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(_read_units(user, session))
@@ -166,7 +170,8 @@ def _note_unit(user: SimulatedUser, unit: Unit) -> None:
 async def _take_turns(user: SimulatedUser) -> None:
     async with connect_half_duplex(user.url, **user.how) as session:
         await session.wait_for_turn(no_worker_s=_NO_WORKER_S)
-        await session.prepare()
+        async with prepared_within(_PREPARE_S):
+            await session.prepare()
         await user.ready()
         await _ask_all(user, partial(_take_turn, user, session))
 

@@ -10,14 +10,24 @@ import numpy as np
 import pytest
 from pydantic import BaseModel
 
+from antiphon.client.arguments import check_json, config_fields
 from antiphon.client.assistant import Client
-from antiphon.client.chat import ask
+from antiphon.client.chat import ask, request_fields
 from antiphon.client.duplex import connect_duplex
 from antiphon.client.errors import CannotConnect, Unauthorized
 from antiphon.client.half_duplex import connect_half_duplex
-from antiphon.client.options import ClientOptions, config_fields
+from antiphon.client.options import ClientOptions
 from antiphon.client.realtime import connect_realtime, connect_realtime_chat
+from antiphon.client.recordings import Recordings
+from antiphon.shared_schemas.audio import PcmFormat
 from antiphon.shared_schemas.config import DuplexConfig, HalfDuplexConfig
+from antiphon.shared_schemas.content import (
+    AudioPart,
+    ConversationMessage,
+    ImagePart,
+    Role,
+    TextPart,
+)
 
 TONE = np.sin(np.arange(16000) / 10).astype(np.float32)
 
@@ -180,3 +190,125 @@ async def test_a_wrong_history_is_refused(history: Any, words: str) -> None:
     with pytest.raises(TypeError, match=words):
         async with ask("ws://127.0.0.1:1", history):
             pass
+
+
+PHOTO = Path("photo.jpg")
+NESTED: list[Any] = []
+NESTED.append(NESTED)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (PHOTO, r"v is a \w*Path, its content is needed: read_bytes\(\) for media, read_text\(\)"),
+        ({"a": [1, {PHOTO}]}, r"v\.a\[1\] is a set, a list is needed: list\(value\)"),
+        (object(), "v is a object, a value of JSON, or bytes, are needed"),
+        (bytearray(2), r"v is a bytearray, bytes are needed: bytes\(value\)"),
+        (2**70, "v is a int, JSON has whole numbers of at most 64 bits"),
+        (["\udcff"], r"v\[0\] is a str, it has half of a surrogate pair"),
+        ({1: 2}, "v has the key 1, keys must be str"),
+        ({"\udcff": 2}, "a key of v is a str, it has half of a surrogate pair"),
+        (np.array([object()]), r"v is a ndarray, its bytes are needed: tobytes\(\)"),
+        (NESTED, "^v is nested more than 100 levels deep"),
+    ],
+)
+def test_what_is_no_json_is_named(value: Any, words: str) -> None:
+    with pytest.raises(TypeError, match=words):
+        check_json("v", value)
+
+
+def test_numbers_of_numpy_media_and_texts_can_be_sent() -> None:
+    check_json("v", {"a": [np.int64(1), np.float32(0.5), None, True, b"\xff", "é", (1.5,)]})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"history": [{"role": "user", "content": [{"type": "image", "data": PHOTO}]}]}, "history"),
+        ({"tts": {"voice": PHOTO}}, r"tts\.voice"),
+        ({"generation": {"temperature": PHOTO}}, r"generation\.temperature"),
+        ({"options": {"omni_mode": PHOTO}}, r"options\.omni_mode"),
+        ({"tools": [{"function": PHOTO}]}, r"tools\[0\]\.function"),
+        ({"streaming": PHOTO}, "streaming"),
+    ],
+)
+def test_a_file_in_a_chat_is_refused_before_the_connection(
+    wrong: dict[str, Any], words: str
+) -> None:
+    if words == "history":
+        words = r"history\[0\]\.content\[0\]\.data"
+    with pytest.raises(TypeError, match=rf"^{words} is a \w*Path, its content is needed"):
+        ask("ws://127.0.0.1:1", **{"history": "Hello", **wrong})
+
+
+@pytest.mark.parametrize("tools", [5, "add", {"type": "function"}])
+def test_tools_that_are_no_list_are_refused(tools: Any) -> None:
+    with pytest.raises(
+        TypeError, match=f"tools is a {type(tools).__name__}, a list of definitions"
+    ):
+        ask("ws://127.0.0.1:1", "Hello", tools=tools)
+
+
+@pytest.mark.parametrize(
+    ("parts", "error", "words"),
+    [
+        ("Hello", TypeError, r"history\[0\]\.parts is a str, a list or a tuple of TextPart or"),
+        (("Hello",), TypeError, r"history\[0\]\.parts\[0\] is a str, TextPart or AudioPart or"),
+        ((ImagePart(PHOTO),), TypeError, r"content\[0\]\.data is a \w*Path, its content is"),  # type: ignore[arg-type]
+        ((AudioPart(TONE),), TypeError, r"content\[0\]\.data is a ndarray, its bytes are"),  # type: ignore[arg-type]
+        (
+            (AudioPart(b"123"),),
+            ValueError,
+            r"history\[0\]\.parts\[0\]\.data: 3 bytes is not a whole",
+        ),
+    ],
+)
+def test_a_wrong_part_of_a_message_is_named(parts: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        ask("ws://127.0.0.1:1", [ConversationMessage(Role.USER, parts)])
+
+
+def test_a_wrong_tool_call_is_named() -> None:
+    calls: Any = [{"id": "1"}]
+    message = ConversationMessage(Role.ASSISTANT, (TextPart(""),), calls)
+    with pytest.raises(TypeError, match=r"history\[0\]\.tool_calls\[0\] is a dict, ToolCall is"):
+        ask("ws://127.0.0.1:1", [message])
+
+
+def test_sound_of_16_bits_in_a_chat_is_sent_as_float32() -> None:
+    """The base64 of a text message has no format."""
+    sound = ConversationMessage(
+        Role.USER, (AudioPart(np.array([16384], "<i2").tobytes(), PcmFormat.S16),)
+    )
+    request = request_fields([sound], True, None, None, (), None)
+    sent = request["messages"][0]["content"][0]["data"]
+    assert np.frombuffer(sent.data, "<f4")[0] == pytest.approx(0.5, abs=1e-3)
+    assert sent.pcm is PcmFormat.F32
+
+
+async def test_an_unusable_mode_is_refused() -> None:
+    wrong: Any = "chat"
+    with pytest.raises(ValueError, match="mode is 'chat', 'video' or 'audio' is needed"):
+        connect_realtime("ws://127.0.0.1:1", mode=wrong)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda r: r.meta(5), TypeError, "name is a int, a str is needed"),
+        (lambda r: r.save("r", "x.wav", file=5), TypeError, "file is a int, a str is needed"),
+        (lambda r: r.list({"text": "x"}), TypeError, "query is a dict, a RecordingQuery is needed"),
+        (lambda r: r.meta("\udcff"), CannotConnect, "nothing listens there"),
+    ],
+)
+def test_a_wrong_argument_of_recordings_is_refused(
+    call: Callable[[Any], object], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        call(Recordings("ws://127.0.0.1:1"))
+
+
+@pytest.mark.parametrize("option", [{"api_key": 5}, {"tls": True}])
+def test_a_wrong_option_of_recordings_is_refused(option: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match=f"{next(iter(option))} is a"):
+        Recordings("ws://127.0.0.1:1", **option)

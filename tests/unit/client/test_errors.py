@@ -90,6 +90,44 @@ async def test_a_refusal_without_words_has_the_status() -> None:
             await open_socket(f"ws://127.0.0.1:{port}/", {})
 
 
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        (_refusal(500, "No", b'{"error": null}'), r"\(500\): No$"),
+        (_refusal(500, "No", b'{"error": {"message": "no memory"}}'), r"\(500\): no memory$"),
+        (_refusal(500, "No", b'{"error": {"a": 1}}'), r"\(500\): No$"),
+        (_refusal(404, "", b""), r"\(404\): Not Found; check that an edge is at this address$"),
+        (_refusal(200, "OK", b"<html>"), r"\(200\): OK; check that an edge is at this address$"),
+    ],
+)
+async def test_a_server_with_other_words(reply: bytes, words: str) -> None:
+    async with _server(reply) as port:
+        with pytest.raises(CannotConnect, match=words):
+            await open_socket(f"ws://127.0.0.1:{port}/", {})
+
+
+def _redirect(location: str) -> bytes:
+    head = f"HTTP/1.1 302 Found\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n"
+    return head.encode()
+
+
+@pytest.mark.parametrize(
+    ("location", "words"),
+    [
+        ("https://h/ws/duplex/s?key=secret", "it redirects to https://h; use that address, if an"),
+        (
+            "http://[::1",
+            r"it redirects to no valid address \(Invalid IPv6 URL\); check that an edge",
+        ),
+    ],
+)
+async def test_a_redirect_that_cannot_be_followed(location: str, words: str) -> None:
+    async with _server(_redirect(location)) as port:
+        with pytest.raises(CannotConnect, match=words) as refused:
+            await open_socket(f"ws://127.0.0.1:{port}/", {})
+    assert "secret" not in str(refused.value)
+
+
 async def test_a_proxy_that_passes_no_websockets() -> None:
     body = b'{"error":"a proxy must pass the headers `Upgrade` and `Connection`"}'
     words = r"\(426\): a proxy must pass .*; the client sent both headers, so a proxy on the way"

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from antiphon.client.options import check_frames
+from antiphon.client.arguments import check_frames
 from support.scripted_server import Wire, talking_to
 
 JPEG = b"\xff\xd8jpeg"

@@ -1,5 +1,6 @@
 """Reading recordings over HTTP, against real servers."""
 
+import asyncio
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ import pytest
 
 from antiphon.client.errors import CannotConnect, UnknownRecording, UnreadableMessage
 from antiphon.client.recordings import Recordings
+from support.tcp_server import tcp_server
 
 KEY = "client-key-0123456789"
 EMPTY = b'{"total": 0, "offset": 0, "limit": 20, "complete": true, "sessions": []}'
@@ -109,3 +111,48 @@ def test_a_refusal_whose_text_breaks_off_has_its_status() -> None:
         pytest.raises(CannotConnect, match=r"refuses the connection \(500\)"),
     ):
         Recordings(f"ws://127.0.0.1:{port}").meta("r")
+
+
+@pytest.mark.parametrize("scheme", ["http", "ws"])
+def test_an_error_shows_the_address_as_it_was_given(scheme: str) -> None:
+    with pytest.raises(CannotConnect, match=f"cannot connect to {scheme}://127.0.0.1:1: nothing"):
+        Recordings(f"{scheme}://127.0.0.1:1").list()
+    with (
+        server(status=500, body=b"") as (port, _),
+        pytest.raises(CannotConnect, match=rf"^{scheme}://127\.0\.0\.1:{port} refuses"),
+    ):
+        Recordings(f"{scheme}://127.0.0.1:{port}").list()
+    with (
+        server() as (port, _),
+        pytest.raises(CannotConnect, match=rf"use {scheme}:// instead of {scheme}s://"),
+    ):
+        Recordings(f"{scheme}s://127.0.0.1:{port}").list()
+
+
+@pytest.mark.parametrize(
+    ("location", "words"),
+    [
+        ("ftp://h/", r"\(302\): it redirects to an address of ftp; check that an edge is at this"),
+        ("http://[::1", r"it redirects to no valid address \(Invalid IPv6 URL\)"),
+        (
+            "/api/sessions",
+            r"\(302\): it redirects in a circle: Found; check that an edge is at this",
+        ),
+        ("http://127.0.0.1:1/", "cannot connect to http://127.0.0.1:1: nothing listens there"),
+    ],
+)
+def test_a_redirect_that_cannot_be_followed(location: str, words: str) -> None:
+    with server(location) as (port, _), pytest.raises(CannotConnect, match=words):
+        Recordings(f"http://127.0.0.1:{port}").list()
+
+
+@pytest.mark.parametrize("reply", [b"", b"\0\1\2", b"-ERR unknown command\r\n"])
+async def test_a_server_that_does_not_speak_http(reply: bytes) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(100)
+        writer.write(reply)
+        await writer.drain()
+
+    async with tcp_server(answer) as port:
+        with pytest.raises(CannotConnect, match="is not an edge, or it needs https://"):
+            await asyncio.to_thread(Recordings(f"http://127.0.0.1:{port}").list)

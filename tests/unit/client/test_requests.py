@@ -10,7 +10,7 @@ from websockets.exceptions import ConnectionClosed
 
 from antiphon.client import session as sessions
 from antiphon.client.duplex import DuplexSession, Unit
-from antiphon.client.errors import ServerError, SessionOver
+from antiphon.client.errors import ServerError, SessionOver, UnreadableMessage
 from support.scripted_server import SPOKEN, Wire, speaking, talking_to
 
 SECOND = np.zeros(16_000, dtype=np.float32)
@@ -194,3 +194,49 @@ async def test_a_conversation_leaves_out_the_sound_of_a_pause() -> None:
         await session.stop()
     types = [message["type"] for message in wires[0].received]
     assert types.index("resume") == types.index("pause") + 1
+
+
+@pytest.mark.parametrize(
+    "limits", [5, [1], {"chunk_s": "5"}, {"chunk_s": [5]}, {"reference_audio_s": "long"}]
+)
+async def test_limits_of_another_type_are_unreadable(limits: object) -> None:
+    async def script(wire: Wire) -> None:
+        await wire.send("queue_done", capabilities={"limits": limits})
+        await wire.socket.wait_closed()
+
+    async with asyncio.timeout(60), talking_to(script) as session:
+        with pytest.raises(UnreadableMessage, match="`limits` of capabilities: Expected"):
+            await anext(session.results())
+
+
+@pytest.mark.parametrize(
+    "limits", [None, {}, {"chunk_s": None, "later": ["x"], "reference_audio_s": 30}]
+)
+async def test_limits_that_are_missing_or_unknown_are_ignored(limits: object) -> None:
+    async def script(wire: Wire) -> None:
+        await wire.send("queue_done", capabilities={"limits": limits})
+        await wire.expect("prepare")
+        await wire.send("prepared", prompt_length=12)
+        await wire.expect("audio_chunk")
+        await wire.finish()
+
+    async with asyncio.timeout(60), talking_to(script) as session:
+        await session.prepare(ref_audio=SECOND)
+        await session.send_audio(SECOND)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({}, "the server sent an error without a text"),
+        ({"error": "the disk is full"}, "the disk is full"),
+    ],
+)
+async def test_an_error_always_has_a_text(fields: dict[str, str], words: str) -> None:
+    async def script(wire: Wire) -> None:
+        await wire.send("error", **fields)
+        await wire.finish()
+
+    async with asyncio.timeout(60), talking_to(script) as session:
+        with pytest.raises(ServerError, match=words):
+            await anext(session.results())

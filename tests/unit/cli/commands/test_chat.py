@@ -1,4 +1,4 @@
-"""How long `antiphon chat` waits for an answer."""
+"""How long `antiphon chat` waits for an answer, and what it sends."""
 
 import asyncio
 
@@ -79,3 +79,21 @@ async def test_a_queue_and_a_long_question_are_no_silence(
 
     await ask(script)
     assert capsys.readouterr().out == "Antiphon.\n"
+
+
+async def test_a_prompt_that_is_no_utf8_is_sent(capsys: pytest.CaptureFixture[str]) -> None:
+    """Python has half surrogates for such bytes of a command line, and no message can have them."""
+    sent: list[dict[str, object]] = []
+
+    async def answer(wire: Wire) -> None:
+        sent.extend((await wire.next())["messages"])
+        await wire.send("prefill_done", input_tokens=3)
+        await wire.send("chunk", text_delta="I am here.")
+        await wire.send("done", text="I am here.")
+
+    async with Scripted(answer).running() as server:
+        await asyncio.to_thread(
+            chat, "Who\udcff?", server.url, prompt="Be \udcff.", patience=PATIENCE_S
+        )
+    assert [one["content"] for one in sent] == ["Be ?.", "Who??"]
+    assert capsys.readouterr().out == "I am here.\n"

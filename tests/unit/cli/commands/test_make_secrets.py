@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 import typer
 import yaml
+from typer.testing import CliRunner
 
 from antiphon.cli.commands.admin import make_secrets
+from antiphon.cli.main import app
 from antiphon.edge.settings import EdgeSettings
 
 ROOT = Path(__file__).parents[4]
@@ -71,3 +73,10 @@ def test_the_compose_stack_takes_client_keys_from_a_file() -> None:
     assert edge["environment"]["ANTIPHON_API_KEYS_FILE"] == "/run/antiphon/api_keys"
     default = compose["secrets"]["api_keys"]["file"].partition(":-")[2].rstrip("}")
     assert ROOT / default == NO_KEYS
+
+
+@pytest.mark.parametrize("owner", ["-5", str(2**32 - 1), "9" * 30])
+def test_a_user_that_no_system_has_is_refused(owner: str, tmp_path: Path) -> None:
+    ended = CliRunner().invoke(app, ["make-secrets", str(tmp_path), "--owner", owner])
+    assert ended.exit_code == 2
+    assert "Invalid value for '--owner'" in ended.stderr

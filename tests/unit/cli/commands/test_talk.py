@@ -1,7 +1,9 @@
-"""How long `antiphon talk --mic` waits for a worker."""
+"""How long `antiphon talk` waits for a worker, and what it sends."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -42,3 +44,26 @@ async def test_a_live_conversation_without_a_worker_ends(
             )
     assert ended.value.exit_code == 1
     assert "antiphon: no worker is connected" in capsys.readouterr().err
+
+
+async def test_a_prompt_and_a_voice_that_are_no_utf8_are_sent(tmp_path: Path) -> None:
+    """Python has half surrogates for such bytes of a command line, and no message can have them."""
+    sent: dict[str, Any] = {}
+
+    async def script(wire: Wire) -> None:
+        await wire.send("queue_done")
+        sent.update(await wire.expect("prepare"))
+
+    async with Scripted(script).running() as server:
+        with pytest.raises(typer.Exit):
+            await asyncio.to_thread(
+                partial(
+                    talk,
+                    out=tmp_path / "reply.wav",
+                    url=server.url,
+                    prompt="Be \udcff.",
+                    voice="\udcff",
+                    patience=0.2,
+                )
+            )
+    assert (sent["prefix_system_prompt"], sent["config"]["voice"]) == ("Be ?.", "?")
