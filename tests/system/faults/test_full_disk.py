@@ -66,6 +66,16 @@ def test_a_full_disk_stops_no_conversation(small_disk: Path, tmp_path: Path) -> 
         ]
         return sum(meta["state"] == "complete" for meta in metas)
 
+    def wait_full(condition: Callable[[], bool], what: str) -> None:
+        """The services remove files that they cannot finish: their bytes are taken too."""
+
+        def condition_on_full_disk() -> bool:
+            fill(ballast)
+            return condition()
+
+        wait_for(condition_on_full_disk, what)
+
+    ballast = small_disk / "ballast"
     command = [sys.executable, "-m", "antiphon", "up", "--engine", "simulated"]
     with (
         log.open("wb") as output,
@@ -82,11 +92,9 @@ def test_a_full_disk_stops_no_conversation(small_disk: Path, tmp_path: Path) -> 
             wait_for(lambda: "Stop it:" in log.read_text(), "the stack starts")
             talk(1)
             wait_for(lambda: complete() == 1, "the first conversation is recorded")
-            ballast = small_disk / "ballast"
-            fill(ballast)
-            wait_for(lambda: "the disk is full" in log.read_text(), "Redis meets the full disk")
+            wait_full(lambda: "the disk is full" in log.read_text(), "Redis meets the full disk")
             talk(2)
-            wait_for(lambda: "recording_degraded" in log.read_text(), "the recorder waits")
+            wait_full(lambda: "recording_degraded" in log.read_text(), "the recorder waits")
             ballast.unlink()
             wait_for(lambda: "the disk has space again" in log.read_text(), "Redis writes again")
             talk(3)
@@ -100,7 +108,7 @@ def test_a_full_disk_stops_no_conversation(small_disk: Path, tmp_path: Path) -> 
 
 def fill(ballast: Path) -> None:
     """Write until the disk takes no more byte."""
-    with ballast.open("wb", buffering=0) as file:
+    with ballast.open("ab", buffering=0) as file:
         for size in (1024 * 1024, 4096, 1):
             try:
                 while True:
