@@ -71,7 +71,7 @@ async def run_peer(settings: BrokerSettings, slots: int) -> None:
     """Claim all sessions and answer every chunk at once, until killed."""
     async with open_broker(settings) as broker, asyncio.TaskGroup() as tasks:
         held: dict[str, int] = {}
-        await _beat(broker, slots, held)
+        await _beat(broker, slots)
         tasks.create_task(_keep_up(broker, slots, held))
         while True:
             claim = await broker.leases.claim(PEER)
@@ -85,12 +85,12 @@ async def run_peer(settings: BrokerSettings, slots: int) -> None:
 async def _keep_up(broker: Broker, slots: int, held: dict[str, int]) -> None:
     while True:
         await asyncio.sleep(1.0)
-        await _beat(broker, slots, held)
+        await _beat(broker, slots)
         for sid in await broker.leases.renew(PEER, held):
             held.pop(sid, None)
 
 
-async def _beat(broker: Broker, slots: int, held: dict[str, int]) -> None:
+async def _beat(broker: Broker, slots: int) -> None:
     report = WorkerReport(
         engine=PEER,
         model="none",
@@ -101,7 +101,7 @@ async def _beat(broker: Broker, slots: int, held: dict[str, int]) -> None:
         address="",
         open=True,
     )
-    await broker.registry.worker_beat(PEER, len(held), report)
+    await broker.registry.worker_beat(PEER, report)
 
 
 SPEECH = UnitResult(

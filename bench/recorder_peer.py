@@ -143,7 +143,7 @@ async def announce_worker(broker: Broker) -> None:
         address="",
         open=True,
     )
-    await broker.registry.worker_beat("bench", 0, report)
+    await broker.registry.worker_beat("bench", report)
 
 
 def meta_of(data_dir: Path, session: WrittenSession) -> Meta | None:

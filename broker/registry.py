@@ -91,7 +91,7 @@ class Reaped(NamedTuple):
 
 @control_script
 def _worker_beat(
-    reply: bytes, worker_id: str, held: int, row: Iterable[tuple[str, str | bytes | int]]
+    reply: bytes, worker_id: str, row: Iterable[tuple[str, str | bytes | int]]
 ) -> WorkerCommand | None:
     name = reply.decode(errors="replace")
     if name and name not in set(WorkerCommand):
@@ -180,10 +180,8 @@ class Registry:
         self._settings = settings
         self._reaped = metrics.reaped
 
-    async def worker_beat(
-        self, worker_id: str, held: int, report: WorkerReport
-    ) -> WorkerCommand | None:
-        """Report that a worker lives and holds `held` sessions; returns a command left for it."""
+    async def worker_beat(self, worker_id: str, report: WorkerReport) -> WorkerCommand | None:
+        """Report that a worker lives; returns a command left for it."""
         memory, newest = report.memory, report.latency
         row: dict[str, str | bytes | int] = {
             "engine": report.engine,
@@ -200,7 +198,7 @@ class Registry:
             "latency": orjson.dumps({s: (one.count, one.ms) for s, one in newest.items()}),
             "abilities": orjson.dumps(report.abilities),
         }
-        return await self._scripts.run(_worker_beat, worker_id, held, row.items())
+        return await self._scripts.run(_worker_beat, worker_id, row.items())
 
     async def command_worker(self, worker_id: str, command: WorkerCommand) -> bool:
         """Leave a command for a worker's next heartbeat; False when there is no such worker."""

@@ -138,6 +138,11 @@ def worker_error(entry: ErrorOut) -> Error:
     return error_message(entry.code, entry.message, field=entry.field, retryable=retryable)
 
 
+def end_reason(entry: ErrorOut) -> EndReason:
+    """Why a session ends with this error of a worker."""
+    return EndReason.CONTEXT_FULL if entry.code == ErrorCode.CONTEXT_FULL else EndReason.ERROR
+
+
 _EXPECTED: dict[type[Exception], tuple[ErrorCode, Close]] = {
     NotJson: (ErrorCode.INVALID_JSON, Close.UNSUPPORTED),
     PageDisabled: (ErrorCode.PAGE_OFF, Close.POLICY),

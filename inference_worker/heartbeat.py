@@ -66,7 +66,7 @@ class WorkerHeartbeat:
 
     async def _beat(self) -> None:
         broker, worker_id = self._context.broker, self._context.worker_id
-        asked = await broker.registry.worker_beat(worker_id, len(self._pool), self._report())
+        asked = await broker.registry.worker_beat(worker_id, self._report())
         if asked is WorkerCommand.DRAIN:
             self.drain_asked.set()
         claims = self._pool.claims()

@@ -8,7 +8,6 @@ fragments only, for the replay.
 """
 
 import shutil
-import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -45,10 +44,10 @@ from antiphon.shared_schemas.entries import (
     StreamEntry,
     StreamPosition,
 )
+from antiphon.shared_schemas.file_kinds import QUICKTIME_BOXES
 from antiphon.shared_schemas.states import SessionKind
+from antiphon.shared_schemas.wav import wav_header
 
-HEADER_BYTES = 44
-_MAX_DATA_BYTES = 2**32 - HEADER_BYTES
 _FRAGMENTS = ".pieces"
 _BARE = ".pcm"
 
@@ -107,8 +106,8 @@ def media_suffix(data: bytes) -> str:
     """The file suffix for this content; `bin` when it is unknown."""
     if data.startswith(b"RIFF"):
         return {b"WEBP": "webp", b"AVI ": "avi"}.get(data[8:12], "bin")
-    if data[4:8] == b"ftyp":
-        return "mov" if data[8:12] == b"qt  " else "mp4"
+    if data[4:8] in QUICKTIME_BOXES:
+        return "mp4" if data[4:8] == b"ftyp" and data[8:12] != b"qt  " else "mov"
     starts = {b"\xff\xd8\xff": "jpg", b"\x89PNG": "png", b"\x1aE\xdf\xa3": "webm", b"OggS": "ogg"}
     return next((form for start, form in starts.items() if data.startswith(start)), "bin")
 
@@ -174,16 +173,6 @@ def _system_name(kind: str, n: int, suffix: str) -> str:
 def wav_bytes(samples: Samples, rate: int) -> bytes:
     """A whole WAV file: PCM, 16 bits, mono, `rate` Hz."""
     return _wav_of_pcm(pcm16_bytes(samples), rate)
-
-
-def wav_header(size: int, rate: int, channels: int = 1) -> bytes:
-    """The header for `size` bytes of 16-bit PCM. Raises ValueError when a WAV cannot hold them."""
-    if size > _MAX_DATA_BYTES:
-        raise ValueError(f"{size} bytes of sound are more than a WAV can hold")
-    frame = 2 * channels
-    riff = struct.pack("<4sI4s", b"RIFF", 36 + size, b"WAVE")
-    form = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, channels, rate, rate * frame, frame, 16)
-    return riff + form + struct.pack("<4sI", b"data", size)
 
 
 def user_audio_name(chunk: int) -> str:

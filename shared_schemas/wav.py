@@ -17,6 +17,11 @@ RATES = range(4_000, 384_001)
 """Hz that a WAV file may have."""
 MAX_CHANNELS = 64
 
+HEADER_BYTES = 44
+"""Of the header that `wav_header` makes."""
+_MAX_DATA_BYTES = 2**32 - HEADER_BYTES
+_UNKNOWN_SIZE = 0xFFFFFFFF
+
 _BYTE_ORDER = {b"RIFF": "<", b"RIFX": ">", b"RF64": "<", b"BW64": "<"}
 _PCM, _FLOAT, _A_LAW, _MU_LAW, _EXTENSIBLE = 1, 3, 6, 7, 0xFFFE
 _SUBFORMAT = bytes.fromhex("000000001000800000aa00389b71")
@@ -84,6 +89,20 @@ class WavSound:
         return np.concatenate(parts) if parts else np.zeros(0, np.float32)
 
 
+def wav_header(size: int | None, rate: int, channels: int = 1) -> bytes:
+    """The header for `size` bytes of 16-bit PCM, or for sound whose size is not known yet (None).
+
+    Raises ValueError when a WAV cannot hold them.
+    """
+    if size is not None and size > _MAX_DATA_BYTES:
+        raise ValueError(f"{size} bytes of sound are more than a WAV can hold")
+    frame = 2 * channels
+    whole, sound = (_UNKNOWN_SIZE,) * 2 if size is None else (HEADER_BYTES - 8 + size, size)
+    riff = struct.pack("<4sI4s", b"RIFF", whole, b"WAVE")
+    form = struct.pack("<4sIHHIIHH", b"fmt ", 16, _PCM, channels, rate, rate * frame, frame, 16)
+    return riff + form + struct.pack("<4sI", b"data", sound)
+
+
 def is_wav(head: bytes) -> bool:
     return head[:4] in _BYTE_ORDER and head[8:12] == b"WAVE"
 
@@ -127,7 +146,7 @@ def _find_chunks(file: memoryview, order: str) -> tuple[memoryview | None, memor
 
 def _data_size(file: memoryview, start: int, size: int, long_size: int | None) -> int:
     rest = len(file) - start
-    if size == 0xFFFFFFFF and long_size:
+    if size == _UNKNOWN_SIZE and long_size:
         return min(long_size, rest)
     if size == 0 and bytes(file[start : start + 4]) not in _KNOWN_CHUNKS:
         return rest

@@ -1,6 +1,6 @@
 -- Heartbeat of a worker: refresh its row. When the row is new, `used` is counted from the leases:
 -- a worker that was away may believe that it holds sessions which other workers have taken over.
--- ARGV: worker_id, held (number of sessions it believes it holds), row (pairs field, value)
+-- ARGV: worker_id, row (pairs field, value)
 -- Result: the command left for the worker, '' for none
 local key = worker_key(worker_id)
 local at = now_ms()
@@ -12,7 +12,7 @@ if not is_whole(fields(key, 'used')[1]) then
   end
   redis.call('HSET', key, 'used', used)
 end
-redis.call('HSET', key, 'held', held, 'beat_at', at, unpack(ARGV, row))
+redis.call('HSET', key, 'beat_at', at, unpack(ARGV, row))
 redis.call('HDEL', key, 'disconnected')
 redis.call('ZADD', workers, at, worker_id)
 return redis.call('HGET', key, 'asked') or ''

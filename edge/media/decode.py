@@ -185,27 +185,28 @@ class InputReader:
     InvalidInput with the name of the field.
     """
 
-    def __init__(self, settings: EdgeSettings) -> None:
+    def __init__(
+        self, settings: EdgeSettings, ahead_s: float | None = None, history: float = 0.0
+    ) -> None:
+        """`ahead_s` replaces the setting; `history` is that of InputBudget."""
         self._settings = settings
-        self._budget = InputBudget(
-            settings.input_ahead_s,
+        self.budget = InputBudget(
+            settings.input_ahead_s if ahead_s is None else ahead_s,
             settings.input_messages_per_s,
             settings.input_bytes_per_s,
             settings.max_message_bytes,
+            history=history,
         )
-
-    def charge_message(self) -> None:
-        """Charge a message without sound. Raises InvalidInput if there are too many."""
-        self._budget.charge_message()
+        """What has no sound is charged here."""
 
     def charge_sound(self, seconds: float, field: str) -> None:
         """Charge sound that is decoded elsewhere. Raises InvalidInput if it is ahead of real time."""
-        self._budget.charge_chunk(seconds, 0)
-        self._budget.charge_audio(seconds, field)
+        self.budget.charge_chunk(seconds, 0)
+        self.budget.charge_audio(seconds, field)
 
     def read_frame(self, frame: ClientFrame) -> tuple[object, Payload | None]:
         """The message in a frame, and its payload. Raises InvalidInput."""
-        most, charge = self._settings.max_message_bytes, self._budget.charge_bytes
+        most, charge = self._settings.max_message_bytes, self.budget.charge_bytes
         return decode_frame(frame, max_bytes=most, charge=charge)
 
     def read_chunk(
@@ -225,12 +226,12 @@ class InputReader:
         """
         raw = read_audio(audio, field, self._settings.max_chunk_s, min_samples=min_samples)
         seconds = len(raw.data) / (raw.pcm.width * INPUT_RATE)
-        self._budget.charge_chunk(seconds, len(images or ()))
+        self.budget.charge_chunk(seconds, len(images or ()))
         frames = tuple(
             self.read_image(image, f"{images_field}.{index}")
             for index, image in enumerate(images or ())
         )
-        self._budget.charge_audio(seconds, field)
+        self.budget.charge_audio(seconds, field)
         return ChunkIn(
             audio=raw.data,
             pcm=raw.pcm,

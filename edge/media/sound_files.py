@@ -3,12 +3,12 @@
 All functions block: call them in a thread.
 """
 
-import io
 from typing import Any
 
 import av
 from av.audio.frame import AudioFrame
 
+from antiphon.edge.media.unseekable_file import UnseekableFile
 from antiphon.shared_schemas.audio import (
     OUTPUT_RATE,
     PcmFormat,
@@ -16,6 +16,7 @@ from antiphon.shared_schemas.audio import (
     to_pcm16,
     without_zeros,
 )
+from antiphon.shared_schemas.wav import wav_header
 
 MEDIA_TYPES = {
     "mp3": "audio/mpeg",
@@ -33,7 +34,6 @@ _CONTAINERS = {
     "aac": ("adts", "aac", {}),
     "flac": ("flac", "flac", {}),
 }
-_UNKNOWN_SIZE = b"\xff\xff\xff\xff"
 _SILENCE = bytes(OUTPUT_RATE // 10 * PcmFormat.F32.width)
 
 
@@ -45,7 +45,7 @@ class SoundEncoder:
 
     def __init__(self, form: str) -> None:
         self._form = form
-        self._buffer = _Unseekable()
+        self._buffer = UnseekableFile()
         self._is_empty = True
         self._container: Any = None
         if form in _CONTAINERS:
@@ -53,7 +53,7 @@ class SoundEncoder:
             self._container = av.open(self._buffer, "w", format=name, options=options)
             self._stream = self._container.add_stream(codec, rate=OUTPUT_RATE, layout="mono")
         elif form == "wav":
-            self._buffer.write(_wav_header())
+            self._buffer.write(wav_header(None, OUTPUT_RATE))
 
     def feed(self, sound: bytes) -> bytes:
         """What this sound (float32 at 24 kHz) adds to the file."""
@@ -84,31 +84,3 @@ def encode_sound(form: str, sound: bytes) -> bytes:
     """A whole file."""
     encoder = SoundEncoder(form)
     return encoder.feed(sound) + encoder.end()
-
-
-class _Unseekable(io.RawIOBase):
-    """A file of which only what was written last is kept."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._written = bytearray()
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        self._written += data
-        return len(data)
-
-    def take(self) -> bytes:
-        data, self._written = bytes(self._written), bytearray()
-        return data
-
-
-def _wav_header() -> bytes:
-    rate, width = OUTPUT_RATE, 2
-    format_chunk = b"fmt " + (16).to_bytes(4, "little") + (1).to_bytes(2, "little")
-    format_chunk += (1).to_bytes(2, "little") + rate.to_bytes(4, "little")
-    format_chunk += (rate * width).to_bytes(4, "little")
-    format_chunk += width.to_bytes(2, "little") + (8 * width).to_bytes(2, "little")
-    return b"RIFF" + _UNKNOWN_SIZE + b"WAVE" + format_chunk + b"data" + _UNKNOWN_SIZE

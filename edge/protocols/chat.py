@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from msgspec.structs import replace
 
-from antiphon.edge.errors import Close, Fault, worker_error
+from antiphon.edge.errors import Close, Fault, end_reason, worker_error
 from antiphon.edge.json_text import ClientFrame
 from antiphon.edge.media.decode import InputReader, decode_frame, read_audio, read_image, read_video
 from antiphon.edge.media.voices import UploadedVoices, decode_voice, load_named_voice
@@ -123,7 +123,7 @@ class ChatDecoder:
         data, _ = self._reader.read_frame(frame)
         if isinstance(data, dict) and data.get("type") == "stop":
             return StopIn()
-        self._reader.charge_message()
+        self._reader.budget.charge_message()
         text = "one request per connection; only {type: stop} may follow it"
         raise InvalidInput(text, field="type", code=ErrorCode.UNKNOWN_TYPE)
 
@@ -301,7 +301,6 @@ class ChatMachine(SessionMachine[StopIn]):
 
 def explain_failure(entry: ErrorOut) -> tuple[Fault, EndReason]:
     """What a worker's error means for the client of a chat, and why its session ends."""
-    full = entry.code == ErrorCode.CONTEXT_FULL
-    refused = full or entry.code == ErrorCode.INVALID_FIELD
+    refused = entry.code in (ErrorCode.CONTEXT_FULL, ErrorCode.INVALID_FIELD)
     fault = Fault(worker_error(entry), Close.POLICY if refused else Close.INTERNAL)
-    return fault, EndReason.CONTEXT_FULL if full else EndReason.ERROR
+    return fault, end_reason(entry)

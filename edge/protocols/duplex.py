@@ -110,7 +110,7 @@ class DuplexDecoder:
         if isinstance(message, Stop):
             return StopIn()
         if not isinstance(message, AudioChunk):
-            self._reader.charge_message()
+            self._reader.budget.charge_message()
         match message:
             case AudioChunk(audio=audio, frame_base64_list=frames):
                 return self._reader.read_chunk(

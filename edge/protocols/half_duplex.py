@@ -95,7 +95,7 @@ class HalfDuplexDecoder:
             case HalfDuplexAudioChunk():
                 return self._reader.read_chunk(message.audio_base64, "audio_base64")
             case HalfDuplexPrepare():
-                self._reader.charge_message()
+                self._reader.budget.charge_message()
                 return await self._prepare(message)
 
     async def _prepare(self, message: HalfDuplexPrepare) -> HalfDuplexPrepareIn:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from antiphon.edge.errors import Close, Fault, explain_end, openai_error, openai_status
+from antiphon.edge.errors import Close, Fault, end_reason, explain_end, openai_error, openai_status
 from antiphon.edge.media.audio_formats import FormatEncoder
 from antiphon.edge.protocols.live_commands import (
     LiveCall,
@@ -324,11 +324,8 @@ class LiveMachine(SoundStreamMachine[LiveCommand]):
         text = entry.message.replace(entry.field or "\0", param or "")
         error = Send(live_error(entry.code, text, param, event_id))
         if entry.fatal:
-            full = entry.code == ErrorCode.CONTEXT_FULL
-            reason = EndReason.CONTEXT_FULL if full else EndReason.ERROR
-            return [error, *self._close("connection_lost", reason, Close.INTERNAL)]
-        if self.phase is Phase.PREPARING:
-            self.phase = Phase.ASSIGNED
+            return [error, *self._close("connection_lost", end_reason(entry), Close.INTERNAL)]
+        self._prepare_again()
         return [error]
 
     def draining(self, left_s: float) -> Actions:

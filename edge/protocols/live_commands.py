@@ -100,7 +100,7 @@ class LiveDecoder:
         if isinstance(message, wire.LiveInputAudio):
             return self._sound(message)
         self._link.is_sound = False
-        self._reader.charge_message()
+        self._reader.budget.charge_message()
         match message:
             case wire.LiveStart(session=asked):
                 return await self._start(asked)

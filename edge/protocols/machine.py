@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from antiphon.edge.errors import Close, Fault, explain_end, worker_error
+from antiphon.edge.errors import Close, Fault, end_reason, explain_end, worker_error
 from antiphon.edge.json_text import ClientFrame
 from antiphon.shared_schemas.entries import (
     ChunkIn,
@@ -278,6 +278,11 @@ class SessionMachine(ABC, Generic[Command]):
             self.phase = Phase.ACTIVE
         return [Send(message)]
 
+    def _prepare_again(self) -> None:
+        """After an error of the worker: what the client sent to prepare was refused."""
+        if self.phase is Phase.PREPARING:
+            self.phase = Phase.ASSIGNED
+
     def _finish(self, message: ServerMessage, close: Close, reason: EndReason) -> list[Action]:
         self.phase = Phase.OVER
         return [Send(message), Finish(close, reason)]
@@ -327,9 +332,6 @@ class ConversationMachine(SessionMachine[Command]):
     def _failed(self, entry: ErrorOut) -> list[Action]:
         message = worker_error(entry)
         if not entry.fatal:
-            if self.phase is Phase.PREPARING:
-                self.phase = Phase.ASSIGNED
+            self._prepare_again()
             return [Send(message)]
-        full = entry.code == ErrorCode.CONTEXT_FULL
-        reason = EndReason.CONTEXT_FULL if full else EndReason.ERROR
-        return self._finish(message, Close.INTERNAL, reason)
+        return self._finish(message, Close.INTERNAL, end_reason(entry))

@@ -111,7 +111,7 @@ class RealtimeDecoder:
         if isinstance(event, SessionClose):
             return StopIn()
         if not isinstance(event, Append | InputAppend):
-            self._reader.charge_message()
+            self._reader.budget.charge_message()
         match event:
             case Append():
                 return self._append(event)
@@ -304,8 +304,7 @@ class RealtimeMachine(SessionMachine[RealtimeCommand]):
         error = Send(error_event(entry.code, entry.message))
         if entry.fatal or self._codec.ERRORS_END:
             return [error, *self._close(EndReason.ERROR, entry.message)]
-        if self.phase is Phase.PREPARING:
-            self.phase = Phase.ASSIGNED
+        self._prepare_again()
         return [error]
 
     def _close(self, reason: EndReason, diagnostic: str = "") -> list[Action]:

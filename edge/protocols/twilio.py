@@ -120,7 +120,7 @@ class TwilioDecoder:
             seconds = len(sound) / AudioFormat.PCMU.rate
             self._reader.charge_sound(seconds, "media.payload")
             return Sound(sound)
-        self._reader.charge_message()
+        self._reader.budget.charge_message()
         match message:
             case wire.TwilioConnected():
                 return Connected()

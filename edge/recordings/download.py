@@ -1,6 +1,5 @@
 """Downloads of a recording: one file with ranges, the whole recording as a ZIP, copies without its id."""
 
-import io
 import os
 import zipfile
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from starlette.datastructures import Headers
 from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from antiphon.edge.media.unseekable_file import UnseekableFile
 from antiphon.edge.recordings.store import RecordingNotFound, RecordingStore, StoredFile, media_type
 from antiphon.shared_schemas.recording import META_FILE, RECORDING_FILE
 
@@ -139,7 +139,7 @@ def zip_blocks(
     Files are placed in the folder `top`. A `token` replaces the recording's id in them.
     A note in the ZIP lists files that were deleted during the download.
     """
-    buffer, missing = _WriteBuffer(), list[str]()
+    buffer, missing = UnseekableFile(), list[str]()
     with zipfile.ZipFile(buffer, "w") as archive:
         for file in files:
             try:
@@ -179,25 +179,3 @@ def _add(
         while block := source.read(_BLOCK_BYTES):
             target.write(block)
             yield
-
-
-class _WriteBuffer(io.RawIOBase):
-    """Collects what ZipFile writes; not seekable."""
-
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []
-        self.size = 0
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: bytes | bytearray | memoryview) -> int:  # type: ignore[override]
-        self._parts.append(bytes(data))
-        self.size += len(data)
-        return len(data)
-
-    def take(self) -> bytes:
-        content = b"".join(self._parts)
-        self._parts.clear()
-        self.size = 0
-        return content

@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from antiphon.edge.admin_feed import FeedMessage
 from antiphon.edge.errors import HttpError
 from antiphon.edge.routes.deps import NEEDS_REDIS, TAKES_BODY, EdgeDep, problem_responses
-from antiphon.edge.routes.models import ActionResult, EtaConfig, EtaReport
+from antiphon.edge.routes.models import ActionResult, EtaChange, EtaReport
 from antiphon.edge.routes.status import ETA_NAMES, TicketId, eta_report, find_ticket
 from antiphon.shared_schemas.apps import (
     APPS,
@@ -87,10 +87,11 @@ async def cancel(edge: EdgeDep, ticket_id: TicketId) -> ActionResult:
 
 
 @admin_router.put("/config/eta", responses=NEEDS_REDIS | TAKES_BODY)
-async def set_eta(edge: EdgeDep, config: EtaConfig) -> EtaReport:
-    """Change the baselines on every edge."""
-    baselines = {kind: getattr(config, f"eta_{name}_s") for name, kind in ETA_NAMES.items()}
-    await edge.broker.eta.configure(baselines, config.ema_alpha)
+async def set_eta(edge: EdgeDep, change: EtaChange) -> EtaReport:
+    """Change the given baselines on every edge."""
+    given = {kind: getattr(change, f"eta_{name}_s") for name, kind in ETA_NAMES.items()}
+    baselines = {kind: value for kind, value in given.items() if value is not None}
+    await edge.broker.eta.configure(baselines, change.ema_alpha)
     return eta_report(await edge.broker.eta.lengths())
 
 

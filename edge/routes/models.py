@@ -237,17 +237,26 @@ class StopAnswer(BaseModel):
 class EtaConfig(BaseModel):
     """Assumed length of a session in seconds, used until enough sessions were measured."""
 
-    eta_chat_s: float = Field(default=15.0, gt=0, le=86_400)
-    eta_half_duplex_s: float = Field(default=180.0, gt=0, le=86_400)
-    eta_audio_duplex_s: float = Field(default=120.0, gt=0, le=86_400)
-    eta_omni_duplex_s: float = Field(default=90.0, gt=0, le=86_400)
-    eta_turns_s: float = Field(default=300.0, gt=0, le=86_400)
-    ema_alpha: float | None = Field(
-        default=None,
-        gt=0,
-        le=1,
-        description="smoothing factor; null keeps the current one",
-    )
+    eta_chat_s: float
+    eta_half_duplex_s: float
+    eta_audio_duplex_s: float
+    eta_omni_duplex_s: float
+    eta_turns_s: float
+    ema_alpha: float = Field(description="smoothing factor")
+
+
+_Baseline = Annotated[float | None, Field(gt=0, le=86_400)]
+
+
+class EtaChange(BaseModel):
+    """New values for `EtaConfig`. Without a value, or with null, a field keeps its current one."""
+
+    eta_chat_s: _Baseline = None
+    eta_half_duplex_s: _Baseline = None
+    eta_audio_duplex_s: _Baseline = None
+    eta_omni_duplex_s: _Baseline = None
+    eta_turns_s: _Baseline = None
+    ema_alpha: Annotated[float | None, Field(gt=0, le=1)] = None
 
 
 class EtaReport(BaseModel):

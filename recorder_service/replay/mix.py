@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from antiphon.recorder_service.atomic_files import atomic_file
 from antiphon.recorder_service.manifest.plan import PlacedClip, ReplayPlan
-from antiphon.recorder_service.media import HEADER_BYTES, wav_header
 from antiphon.shared_schemas.audio import (
     INPUT_RATE,
     OUTPUT_RATE,
@@ -26,6 +25,7 @@ from antiphon.shared_schemas.audio import (
     without_zeros,
 )
 from antiphon.shared_schemas.recording import REPLAY_WAV
+from antiphon.shared_schemas.wav import HEADER_BYTES, wav_header
 
 Pcm16 = NDArray[np.int16]
 StopCheck = Callable[[], None]

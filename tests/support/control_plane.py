@@ -36,7 +36,7 @@ async def join(broker: Broker, sid: str, kind: SessionKind = AUDIO, *, edge: str
 async def serve(
     broker: Broker, worker: str = "w1", *kinds: SessionKind, slots: int = 1, is_open: bool = True
 ) -> None:
-    await broker.registry.worker_beat(worker, 0, report(*kinds, slots=slots, is_open=is_open))
+    await broker.registry.worker_beat(worker, report(*kinds, slots=slots, is_open=is_open))
 
 
 async def claim(broker: Broker, worker: str = "w1") -> Claim:

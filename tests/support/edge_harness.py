@@ -226,7 +226,7 @@ class PlayedWorker:
             address="127.0.0.1:9",
             open=True,
         )
-        await self.broker.registry.worker_beat(self.id, len(self.held), report)
+        await self.broker.registry.worker_beat(self.id, report)
 
     async def _renew_leases(self) -> None:
         while True:

@@ -4,9 +4,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from antiphon.edge.access.limits import InputBudget
 from antiphon.edge.json_text import ClientFrame
-from antiphon.edge.media.decode import decode_frame, read_sound
+from antiphon.edge.media.decode import InputReader, read_sound
 from antiphon.edge.media.voices import UploadedVoices, load_named_voice
 from antiphon.edge.protocols.openai import chosen_voice
 from antiphon.edge.protocols.openai_realtime.items import MAX_ITEMS, ItemReader
@@ -118,14 +117,9 @@ class OpenAiRealtimeDecoder:
         self._uploads = uploads
         self._state = state
         self._engines = engines
-        self._budget = InputBudget(
-            _AHEAD_S,
-            settings.input_messages_per_s,
-            settings.input_bytes_per_s,
-            settings.max_message_bytes,
-            history=2 * MAX_ITEMS,  # all deleted, and all created again
-        )
-        self._items = ItemReader(settings, state, self._budget.charge_audio)
+        # all items deleted, and all created again
+        self._reader = InputReader(settings, _AHEAD_S, history=2 * MAX_ITEMS)
+        self._items = ItemReader(settings, state, self._reader.budget.charge_audio)
         self._voice_known = asked_voice(state.session) in ("", DEFAULT_VOICE)
         """False if a secret names a voice that has not been looked up."""
 
@@ -139,9 +133,7 @@ class OpenAiRealtimeDecoder:
         """The command in one frame. Raises InvalidInput or NotJson."""
         state = self._state
         state.begin_event()
-        data, payload = decode_frame(
-            frame, self._settings.max_message_bytes, self._budget.charge_bytes
-        )
+        data, payload = self._reader.read_frame(frame)
         if isinstance(data, dict):
             event_id = data.get("event_id")
             state.event_id = event_id if isinstance(event_id, str) else None
@@ -153,9 +145,9 @@ class OpenAiRealtimeDecoder:
             return self._append(message)
         state.is_sound = False
         if isinstance(message, CreateItem | DeleteItem):
-            self._budget.charge_history()
+            self._reader.budget.charge_history()
         else:
-            self._budget.charge_message()
+            self._reader.budget.charge_message()
         match message:
             case UpdateSession():
                 return await self._update(message)
@@ -168,9 +160,7 @@ class OpenAiRealtimeDecoder:
     def _append(self, message: AppendAudio) -> AppendSound:
         kind = audio_format(self._state.session, "input")
         data = read_sound(message.audio, "audio", kind)
-        seconds = len(data) / (kind.width * kind.rate)
-        self._budget.charge_chunk(seconds, 0)
-        self._budget.charge_audio(seconds, "audio")
+        self._reader.charge_sound(len(data) / (kind.width * kind.rate), "audio")
         self._state.sound.add(data, kind)
         return AppendSound()
 

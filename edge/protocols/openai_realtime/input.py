@@ -15,7 +15,7 @@ from antiphon.shared_schemas.errors import ErrorCode, InvalidInput
 MAX_ENTRIES = 1000
 MAX_BYTES = 8 * 1024 * 1024
 MOST_SOUND_S = 60
-_CHUNK_BYTES = 5 * 2 * INPUT_RATE
+CHUNK_BYTES = 5 * 2 * INPUT_RATE
 _BYTES_PER_S = 2 * INPUT_RATE
 
 
@@ -58,7 +58,7 @@ class HeldInput:
 
     def _add_sound(self, chunk: ChunkIn) -> None:
         last = self.entries[-1] if self.entries else None
-        if isinstance(last, ChunkIn) and len(last.audio) + len(chunk.audio) <= _CHUNK_BYTES:
+        if isinstance(last, ChunkIn) and len(last.audio) + len(chunk.audio) <= CHUNK_BYTES:
             self.entries[-1] = replace(last, audio=last.audio + chunk.audio)
         else:
             self.entries.append(chunk)

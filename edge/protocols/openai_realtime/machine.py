@@ -33,7 +33,7 @@ from antiphon.edge.protocols.openai_realtime.events import (
     error_name,
     event,
 )
-from antiphon.edge.protocols.openai_realtime.input import HeldInput
+from antiphon.edge.protocols.openai_realtime.input import CHUNK_BYTES, HeldInput
 from antiphon.edge.protocols.openai_realtime.items import MAX_ITEMS, ItemLedger
 from antiphon.edge.protocols.openai_realtime.responses import RealtimeResponse
 from antiphon.edge.protocols.openai_realtime.settings import RealtimeState
@@ -77,7 +77,6 @@ from antiphon.shared_schemas.states import EndReason
 from antiphon.shared_schemas.wire import ServerMessage
 
 _NOT_HERE = "type: output_audio_buffer.clear is for calls by WebRTC; stop the playback yourself"
-_CHUNK_BYTES = 5 * 2 * INPUT_RATE
 MAX_BYTES = 16 * 1024 * 1024
 MAX_RESPONSES = 32
 """Answers that have not ended."""
@@ -207,8 +206,8 @@ class OpenAiRealtimeMachine(SessionMachine[RealtimeCommand]):
 
     def _put_sound(self, pcm: bytes) -> list[Action]:
         actions: list[Action] = []
-        for start in range(0, len(pcm), _CHUNK_BYTES):
-            chunk = pcm[start : start + _CHUNK_BYTES]
+        for start in range(0, len(pcm), CHUNK_BYTES):
+            chunk = pcm[start : start + CHUNK_BYTES]
             actions += self._put(ChunkIn(audio=chunk, pcm=PcmFormat.S16))
         return actions
 

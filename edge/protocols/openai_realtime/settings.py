@@ -8,6 +8,7 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 
 from antiphon.edge.media.audio_formats import AudioFormat
+from antiphon.edge.protocols.openai import MOST_TOKENS
 from antiphon.edge.protocols.openai_realtime.input import SoundInput
 from antiphon.shared_schemas.config import GenerationConfig, TtsConfig, TurnsConfig, VadConfig
 from antiphon.shared_schemas.errors import ErrorCode, InvalidInput, from_validation
@@ -26,8 +27,6 @@ from antiphon.shared_schemas.tools import (
     ToolDefinition,
     is_usable_object,
 )
-
-MOST_TOKENS = 4096
 
 DEFAULT_VOICE = "alloy"
 """OpenAI's name for the engine's default voice."""

@@ -56,7 +56,14 @@ _LONGER_THAN_MOST_MS = 1000.0
 """A backchannel that is shorter becomes something else only if its words do so twice in a row: the recogniser
 often adds words to its end."""
 
-_END_SILENCE_MS = 480.0
+VOICE_RULES = EndpointRules(
+    frame_ms=STEP_MS,
+    speech_level=SPEECH_LEVEL,
+    voiced_level=SPEECH_LEVEL,
+    silence_level=SILENCE_LEVEL,
+    end_silence_ms=480.0,
+    min_speech_ms=BARGE_IN_MS,
+)
 _PRE_ROLL = 8
 """Frames before the voice that belong to it: the detector is late for soft consonants."""
 
@@ -257,20 +264,12 @@ class BargeInGuard:
         self._model_speaks = True
         self._background = Background()
         self._user = UserLevel()
-        self._rules = EndpointRules(
-            frame_ms=STEP_MS,
-            speech_level=SPEECH_LEVEL,
-            voiced_level=SPEECH_LEVEL,
-            silence_level=SILENCE_LEVEL,
-            end_silence_ms=_END_SILENCE_MS,
-            min_speech_ms=BARGE_IN_MS,
-        )
         self.restart()
 
     def restart(self) -> None:
         """Listen to a new stream of the same user."""
         self._detector = SpeechDetector()
-        self._endpoints = EndpointDetector(self._rules)
+        self._endpoints = EndpointDetector(VOICE_RULES)
         self._buffer = AudioBuffer()
         self._judge_of = VoiceJudge()
         self._clear_ms = 0.0

@@ -21,7 +21,7 @@ FILES_SHOWN = 4
 _AGAIN = "repeat the download, which continues (docs/gpu.md)"
 _LENGTH_BYTES = 8
 """A file of safetensors begins with the length of its table of contents."""
-_POINTER = b"version https://git-lfs"
+LFS_POINTER = b"version https://git-lfs"
 
 
 def check_files(folder: Path) -> None:
@@ -157,7 +157,7 @@ def _read_header(path: Path) -> tuple[dict[str, StoredTensor], int]:
 
 
 def _invalid(path: Path, content: bytes, why: str) -> EngineLoadError:
-    if content.startswith(_POINTER):
+    if content.startswith(LFS_POINTER):
         return EngineLoadError(
             f"{path} is a pointer of Git LFS instead of the file; run `git lfs pull` in the folder"
         )

@@ -79,7 +79,7 @@ async def test_a_session_uses_keys_on_every_master(broker: Broker, cluster: Redi
         async with broker.reader.subscribe(broker.keys.inbound(sid), start) as subscription:
             async with asyncio.timeout(SOON_S):
                 position, entry = await anext(subscription)
-        assert (position, entry) == (positions[sid], entry)
+        assert position == positions[sid]
         assert isinstance(entry, ChunkIn)
         assert entry.audio == sid.encode()
     snapshot = await broker.queue.snapshot()

@@ -167,7 +167,7 @@ async def _fail_over_with_sessions(failover: Failover) -> None:
 
     async def beat() -> None:
         await broker.registry.reap()  # first, as another process does
-        await broker.registry.worker_beat("w1", 1, report(slots=1))
+        await broker.registry.worker_beat("w1", report(slots=1))
         lost.extend(await broker.leases.renew("w1", {"held": 1}))
         serving = [("held", ticket, 0), ("waits", waiting_ticket, 0)]
         lost.extend((await broker.registry.edge_beat(EDGE, serving)).over)

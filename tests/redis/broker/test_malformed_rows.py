@@ -111,9 +111,9 @@ async def use_everything(broker: Broker, raw: Redis, token: ResumeToken) -> None
     new = ResumeToken.new("waits")
     await broker.resume_registry.attach(token, new, edge=EDGE, protocol="duplex")
     await broker.leases.renew("w1", {"held": 1})
-    await broker.registry.worker_beat("w2", 0, report(slots=1))
+    await broker.registry.worker_beat("w2", report(slots=1))
     await broker.registry.command_worker("w1", WorkerCommand.DRAIN)
-    await broker.registry.worker_beat("w1", 1, report(slots=1))
+    await broker.registry.worker_beat("w1", report(slots=1))
     await reap(broker, raw)
     await broker.registry.reap()
     await expire_lease_of_held(broker, raw)
@@ -135,7 +135,7 @@ async def expire_lease_of_held(broker: Broker, raw: Redis) -> None:
 
 async def is_served(broker: Broker) -> None:
     """A new session still gets a slot, and the lists have it with valid numbers."""
-    await broker.registry.worker_beat("w3", 0, report(slots=1))
+    await broker.registry.worker_beat("w3", report(slots=1))
     await join(broker, GOOD)
     assert GOOD in [row.sid for row in (await broker.queue.snapshot()).waiting]
     while (claimed := await broker.leases.claim("w3")) is not None and claimed.sid != GOOD:

@@ -69,7 +69,7 @@ async def test_no_session_is_lost_in_an_outage_longer_than_the_lease(
         lost: set[str] = set()
 
         async def worker() -> None:
-            await broker.registry.worker_beat("w1", 1, report(slots=1))
+            await broker.registry.worker_beat("w1", report(slots=1))
             lost.update(await broker.leases.renew("w1", {"held": 1}))
             await broker.registry.reap()
 
@@ -147,7 +147,7 @@ async def test_after_an_empty_restart_every_session_is_reported_as_ended(
     assert not await own.leases.move("held", "w1", 1, SessionState.PAUSED)
     over = (await own.registry.edge_beat("edge-1", [(sid, n, 0) for sid, n in before.items()])).over
     assert over == {"held": None, "queued": None}
-    await own.registry.worker_beat("w1", 1, report(slots=1))
+    await own.registry.worker_beat("w1", report(slots=1))
     assert await used(own) == {"w1": 0}
     assert await waiting(own) == []
 

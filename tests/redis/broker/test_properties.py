@@ -253,7 +253,7 @@ class QueueMachine(RuleBasedStateMachine):
     @initialize()
     def open_all_workers(self) -> None:
         for worker in WORKERS:
-            self.beat(worker, is_open=True, believes=0)
+            self.beat(worker, is_open=True)
 
     @rule(sid=sids, kind=st.sampled_from([AUDIO, OMNI, CHAT]), edge=st.sampled_from(EDGES))
     def join(self, sid: str, kind: SessionKind, edge: str) -> None:
@@ -281,11 +281,11 @@ class QueueMachine(RuleBasedStateMachine):
         for sid, kind in zip(SIDS, kinds, strict=False):
             self.join(sid, kind, EDGES[len(sid + kind) % 2])
 
-    @rule(worker=workers, is_open=st.sampled_from([True, True, False]), believes=st.integers(0, 9))
-    def beat(self, worker: str, is_open: bool, believes: int) -> None:
+    @rule(worker=workers, is_open=st.sampled_from([True, True, False]))
+    def beat(self, worker: str, is_open: bool) -> None:
         kinds, slots = WORKERS[worker]
         reported = report(*kinds, slots=slots, is_open=is_open)
-        self.run(lambda: self.broker.registry.worker_beat(worker, believes, reported))
+        self.run(lambda: self.broker.registry.worker_beat(worker, reported))
         self.open[worker] = is_open
 
     @precondition(lambda self: len(self.open) > 1)

@@ -134,7 +134,7 @@ async def test_heartbeats_keep_the_slot_count_and_renew_the_rest(broker: Broker)
     await join(broker, "a")
     await serve(broker, "w1", AUDIO, slots=1)
     await claim(broker)
-    await broker.registry.worker_beat("w1", 0, report(slots=3, is_open=False))
+    await broker.registry.worker_beat("w1", report(slots=3, is_open=False))
     (row,) = (await broker.queue.snapshot()).workers
     assert (row.used, row.slots, row.open) == (1, 3, False)
     await broker.registry.worker_gone("w1")

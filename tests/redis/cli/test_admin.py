@@ -78,14 +78,14 @@ async def test_a_drain_reaches_the_worker_with_its_next_heartbeat(broker: Broker
     await serve(broker, "w1")
     await serve(broker, "w2")
     assert await broker.registry.command_worker("w1", WorkerCommand.DRAIN)
-    assert await broker.registry.worker_beat("w1", 0, report()) is WorkerCommand.DRAIN
-    assert await broker.registry.worker_beat("w2", 0, report()) is None
+    assert await broker.registry.worker_beat("w1", report()) is WorkerCommand.DRAIN
+    assert await broker.registry.worker_beat("w2", report()) is None
 
 
 async def test_an_unknown_command_is_ignored(broker: Broker, raw: Redis) -> None:
     await serve(broker, "w1")
     await raw.hset(broker.keys.worker("w1"), "asked", "sing")
-    assert await broker.registry.worker_beat("w1", 0, report()) is None
+    assert await broker.registry.worker_beat("w1", report()) is None
 
 
 async def test_draining_an_unknown_worker_lists_the_known_ones(
@@ -97,13 +97,13 @@ async def test_draining_an_unknown_worker_lists_the_known_ones(
     )
     assert status == 1
     assert "no worker w7; alive are: w1" in output
-    assert await broker.registry.worker_beat("w1", 0, report()) is None
+    assert await broker.registry.worker_beat("w1", report()) is None
 
 
 async def test_waiting_for_a_worker_to_exit(broker: Broker) -> None:
     await serve(broker, "w1")
     leaving = asyncio.create_task(ask_to_drain(broker, "w1", wait=True))
-    while await broker.registry.worker_beat("w1", 0, report()) is None:
+    while await broker.registry.worker_beat("w1", report()) is None:
         await asyncio.sleep(0.01)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.5):
@@ -125,7 +125,7 @@ async def test_ctrl_c_while_waiting_for_a_worker_to_exit_is_no_success(
         output=tmp_path / "output",
     )
     async with asyncio.timeout(60):
-        while await broker.registry.worker_beat("w1", 0, report()) is None:
+        while await broker.registry.worker_beat("w1", report()) is None:
             await asyncio.sleep(0.01)
     process.send_signal(signal.SIGINT)
     assert await asyncio.to_thread(process.wait, timeout=60) == 130

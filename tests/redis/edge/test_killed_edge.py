@@ -129,7 +129,7 @@ class Talk:
         self.session.token = self.client.sent[0]["resume_token"]
         self._received = 0
         worker = report(KINDS[self._path], slots=1000)
-        await self._edges[0].broker.registry.worker_beat(f"w-{self.session.sid}", 0, worker)
+        await self._edges[0].broker.registry.worker_beat(f"w-{self.session.sid}", worker)
 
     async def step(self, step: str | OutEntry) -> None:
         """Returns when everything has arrived that follows from the step."""

@@ -82,7 +82,7 @@ class SlowClient:
 @asynccontextmanager
 async def served(edge: EdgeContext) -> AsyncIterator[SlowClient]:
     broker = edge.broker
-    await broker.registry.worker_beat(WORKER, 0, report(SessionKind.CHAT, slots=1))
+    await broker.registry.worker_beat(WORKER, report(SessionKind.CHAT, slots=1))
     wanted = SessionRequest(SessionKind.CHAT, "test", [SID])
     async with admit(edge, wanted, ConnectOptions()) as admitted:
         claim = await broker.leases.claim(WORKER)

@@ -92,7 +92,7 @@ async def test_every_message_once_and_in_order(
 ) -> None:
     session = ResumedSession(edge, RESUMABLE[path])
     worker = report(KINDS[path], slots=1000)
-    await edge.broker.registry.worker_beat(f"w-{session.sid}", 0, worker)
+    await edge.broker.registry.worker_beat(f"w-{session.sid}", worker)
     try:
         await _run(session, data.draw(_connections(session.protocol), label="connections"))
     finally:

@@ -160,7 +160,7 @@ async def test_drain_a_worker(http: httpx.AsyncClient, broker: Broker) -> None:
     await serve(broker, "w1")
     answer = await http.post("/api/admin/workers/w1/drain")
     assert answer.json() == {"success": True}
-    assert await broker.registry.worker_beat("w1", 0, report()) is WorkerCommand.DRAIN
+    assert await broker.registry.worker_beat("w1", report()) is WorkerCommand.DRAIN
     missing = await http.post("/api/admin/workers/w2/drain")
     assert (missing.status_code, missing.json()["code"]) == (404, "not_found")
 

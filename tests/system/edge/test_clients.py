@@ -70,6 +70,10 @@ def how(request: pytest.FixtureRequest) -> ClientOptions:
     return FORMS[request.param]
 
 
+in_16_bits = pytest.mark.parametrize("how", [FORMS["16-bit"]], ids=["16-bit"])
+"""It differs most from text, and one module writes and reads the forms for all clients."""
+
+
 def equal(received: Samples, sent: Samples, how: ClientOptions) -> bool:
     """16-bit audio is rounded, the other forms are exact."""
     close = 1 / 32767 if how.get("pcm") is PcmFormat.S16 else 0.0
@@ -110,6 +114,7 @@ async def test_duplex(edge: RunningEdge, worker: PlayedWorker, how: ClientOption
         assert client.ended_by == "stopped"
 
 
+@in_16_bits
 async def test_half_duplex(edge: RunningEdge, worker: PlayedWorker, how: ClientOptions) -> None:
     async with connect_half_duplex(edge.ws, **how) as client:
         session = await worker.claim()
@@ -224,6 +229,7 @@ async def test_chat(edge: RunningEdge, worker: PlayedWorker, how: ClientOptions)
         assert (answer.done.text, answer.done.generated_tokens) == ("Hi", 1)
 
 
+@in_16_bits
 async def test_a_non_streaming_chat_and_a_refused_one(
     edge: RunningEdge, worker: PlayedWorker, how: ClientOptions
 ) -> None:
@@ -244,6 +250,7 @@ async def test_a_non_streaming_chat_and_a_refused_one(
         assert refused.value.field == "messages.0.content.0.data"
 
 
+@in_16_bits
 async def test_a_chat_with_tools(
     edge: RunningEdge, worker: PlayedWorker, how: ClientOptions
 ) -> None:
@@ -271,6 +278,7 @@ async def test_a_chat_that_is_stopped(edge: RunningEdge, worker: PlayedWorker) -
         assert (await answer.whole()).stopped is True
 
 
+@in_16_bits
 async def test_realtime(edge: RunningEdge, worker: PlayedWorker, how: ClientOptions) -> None:
     jpeg = picture()
     async with connect_realtime(edge.ws, playback_ack=True, **how) as client:

@@ -124,7 +124,7 @@ async def test_capabilities_are_those_of_the_live_engines(
 
 
 async def _reports(broker: Broker, worker: str, **changes: Any) -> None:
-    await broker.registry.worker_beat(worker, 0, replace(report(), **changes))
+    await broker.registry.worker_beat(worker, replace(report(), **changes))
 
 
 async def test_eta_settings_can_be_read_and_changed(http: httpx.AsyncClient) -> None:
@@ -136,7 +136,22 @@ async def test_eta_settings_can_be_read_and_changed(http: httpx.AsyncClient) -> 
     assert changed.json()["config"]["eta_audio_duplex_s"] == 30.0
     assert (await http.get("/api/config/eta")).json() == changed.json()
     kept = (await http.put("/api/config/eta", json={})).json()
-    assert (kept["config"]["eta_audio_duplex_s"], kept["ema_alpha"]) == (120.0, 0.5)
+    assert kept == changed.json()
+
+
+async def test_the_other_eta_settings_are_kept(http: httpx.AsyncClient) -> None:
+    await http.put("/api/config/eta", json={"eta_audio_duplex_s": 30, "ema_alpha": 0.5})
+    changed = (
+        await http.put("/api/config/eta", json={"eta_chat_s": 7, "eta_turns_s": None})
+    ).json()
+    assert changed["config"] == {
+        "eta_chat_s": 7.0,
+        "eta_half_duplex_s": 180.0,
+        "eta_audio_duplex_s": 30.0,
+        "eta_omni_duplex_s": 90.0,
+        "eta_turns_s": 300.0,
+        "ema_alpha": 0.5,
+    }
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ class ToyDecoder:
             sound = read_media(message.sound, "sound").data
             self._reader.charge_sound(len(sound) / 32_000, "sound")
             return Sound(sound)
-        self._reader.charge_message()
+        self._reader.budget.charge_message()
         if isinstance(message, Bye):
             return StopIn()
         return PrepareIn(system_prompt=message.instructions, config=DuplexConfig())

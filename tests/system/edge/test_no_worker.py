@@ -47,7 +47,7 @@ async def _loads(broker: Broker) -> None:
         address="",
         open=False,
     )
-    await broker.registry.worker_beat("w-loading", 0, report)
+    await broker.registry.worker_beat("w-loading", report)
 
 
 async def _has_waited(broker: Broker) -> None:

@@ -96,7 +96,7 @@ async def running_system(stack: Stack) -> AsyncIterator[System]:
 
 async def _create_keys(stack: Stack, broker: Broker, row: SessionRow) -> dict[str, str]:
     """Creates every other key; returns the names for the placeholders."""
-    await broker.registry.worker_beat("leaving", 0, report(is_open=False))
+    await broker.registry.worker_beat("leaving", report(is_open=False))
     voice = Voice(id=new_voice_id(), name="Anna", duration_ms=1, created_at=1)
     await broker.voices.add(voice, bytes(32), at_most=9)
     share = await broker.shares.create(row.recording)
@@ -163,7 +163,7 @@ async def test_the_document_matches_a_running_system(stack: Stack) -> None:
             shown = system.redis_cli(command)
             assert shown.strip(), command
             assert not REFUSAL.search(shown), f"{command}\n{shown}"
-        asked = await system.broker.registry.worker_beat("leaving", 0, report(is_open=False))
+        asked = await system.broker.registry.worker_beat("leaving", report(is_open=False))
         assert asked is WorkerCommand.DRAIN
         assert (await system.broker.eta.lengths()).baselines[AUDIO] == 150
 

@@ -10,7 +10,6 @@ import pytest
 
 from antiphon.recorder_service.atomic_files import sync_tree, write_atomic
 from antiphon.recorder_service.media import (
-    HEADER_BYTES,
     ai_audio_name,
     frame_name,
     save_frames,
@@ -26,6 +25,7 @@ from antiphon.shared_schemas.recording import (
     recording_blocks,
 )
 from antiphon.shared_schemas.states import SessionKind
+from antiphon.shared_schemas.wav import HEADER_BYTES
 
 
 def test_a_wav_has_the_rounded_samples() -> None:

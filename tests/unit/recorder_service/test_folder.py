@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from antiphon.recorder_service import media
 from antiphon.recorder_service.atomic_files import write_atomic
 from antiphon.recorder_service.folder import RecordingFolder
 from antiphon.recorder_service.journal.journal import (
@@ -26,6 +25,7 @@ from antiphon.recorder_service.journal.journal import (
 from antiphon.recorder_service.journal.state import RecordingJob, SessionEnding
 from antiphon.recorder_service.manifest.meta import read_meta
 from antiphon.recorder_service.replay.merge import merge
+from antiphon.shared_schemas import wav
 from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.entries import (
     ChunkIn,
@@ -396,7 +396,7 @@ def test_audio_too_long_for_a_wav_is_logged_and_the_recording_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The real limit is more than eleven hours; here one second is too long."""
-    monkeypatch.setattr(media, "_MAX_DATA_BYTES", 5000)
+    monkeypatch.setattr(wav, "_MAX_DATA_BYTES", 5000)
     files = finish(tmp_path, script(4))
     meta = read_meta(tmp_path / JOB.recording)
     assert meta is not None

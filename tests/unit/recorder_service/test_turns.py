@@ -24,6 +24,7 @@ from antiphon.shared_schemas.entries import (
     StreamPosition,
     VadOut,
 )
+from antiphon.shared_schemas.file_kinds import QUICKTIME_BOXES
 from antiphon.shared_schemas.recording import RecordingState, TurnRecording
 from antiphon.shared_schemas.states import EndReason, SessionKind
 from antiphon.shared_schemas.unit_result import TokenUsage
@@ -239,6 +240,7 @@ def test_only_the_first_request_counts(tmp_path: Path) -> None:
         (b"RIFF\0\0\0\0WEBPVP8", "webp"),
         (b"\0\0\0\x18ftypisom", "mp4"),
         (b"\0\0\0\x14ftypqt  ", "mov"),
+        *((b"\0\0\0\x08" + box + bytes(8), "mov") for box in sorted(QUICKTIME_BOXES - {b"ftyp"})),
         (b"\x1aE\xdf\xa3", "webm"),
         (b"", "bin"),
     ],

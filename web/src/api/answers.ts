@@ -312,13 +312,13 @@ export type EndReason = v.InferOutput<typeof endReason>;
 
 /** Assumed length of a session in seconds, used until enough sessions were measured. */
 export const etaConfig = v.object({
-  eta_chat_s: v.optional(v.number(), 15),
-  eta_half_duplex_s: v.optional(v.number(), 180),
-  eta_audio_duplex_s: v.optional(v.number(), 120),
-  eta_omni_duplex_s: v.optional(v.number(), 90),
-  eta_turns_s: v.optional(v.number(), 300),
-  /** smoothing factor; null keeps the current one */
-  ema_alpha: v.nullish(v.number()),
+  eta_chat_s: v.number(),
+  eta_half_duplex_s: v.number(),
+  eta_audio_duplex_s: v.number(),
+  eta_omni_duplex_s: v.number(),
+  eta_turns_s: v.number(),
+  /** smoothing factor */
+  ema_alpha: v.number(),
 });
 export type EtaConfig = v.InferOutput<typeof etaConfig>;
 

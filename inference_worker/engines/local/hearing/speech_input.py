@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from antiphon.inference_worker.engines.common.barge_in import (
     BARGE_IN_MS,
@@ -11,8 +11,8 @@ from antiphon.inference_worker.engines.common.barge_in import (
     HESITATIONS,
     LONG_VOICE_MS,
     PAUSE_MS,
-    SILENCE_LEVEL,
     SPEECH_LEVEL,
+    VOICE_RULES,
     UserVoice,
     VoiceJudge,
     Words,
@@ -61,11 +61,8 @@ def endpoint_rules(end_silence_ms: float, listen_prob_scale: float) -> EndpointR
     At 0.5 the engine answers after half the silence, at 2 after twice. At 100 it needs 48 s of
     silence after 22 s of speech, so it practically never answers.
     """
-    return EndpointRules(
-        frame_ms=STEP_MS,
-        speech_level=SPEECH_LEVEL,
-        voiced_level=SPEECH_LEVEL,
-        silence_level=SILENCE_LEVEL,
+    return replace(
+        VOICE_RULES,
         end_silence_ms=max(END_SILENCE_FLOOR_MS, end_silence_ms * listen_prob_scale),
         min_speech_ms=max(MIN_SPEECH_FLOOR_MS, MIN_SPEECH_MS * listen_prob_scale),
         max_ms=MAX_UTTERANCE_S * 1000,

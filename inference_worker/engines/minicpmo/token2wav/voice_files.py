@@ -9,6 +9,7 @@ from enum import Enum
 from pathlib import Path
 
 from antiphon.inference_worker.engines.common.installed_packages import package_folders
+from antiphon.inference_worker.engines.minicpmo.checkpoint_files import LFS_POINTER
 from antiphon.inference_worker.engines.minicpmo.config import EngineOptions
 from antiphon.inference_worker.engines.types import EngineLoadError
 
@@ -39,8 +40,6 @@ _IMPORTS = (
     "tqdm",
 )
 """Top-level modules that the package imports."""
-
-_POINTER = b"version https://git-lfs"
 
 
 class VoiceKind(Enum):
@@ -111,8 +110,8 @@ def check_imports() -> None:
 
 def _check_content(path: Path) -> None:
     with path.open("rb") as file:
-        start = file.read(len(_POINTER))
-    if start == _POINTER:
+        start = file.read(len(LFS_POINTER))
+    if start == LFS_POINTER:
         raise EngineLoadError(
             f"{path} is a pointer of Git LFS instead of the file; run `git lfs pull` in the folder"
         )

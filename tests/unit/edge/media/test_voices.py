@@ -1,6 +1,7 @@
-"""Reference voices that a client selects by name."""
+"""Reference voices: selected by name, or sent as a WAV file."""
 
 import io
+from typing import Any
 
 import numpy as np
 import pytest
@@ -83,3 +84,81 @@ def test_every_named_voice_has_a_small_sample() -> None:
         assert (sound.format, sound.channels) == ("MP3", 1)
         assert 1.5 < sound.duration < 5.0
         assert file.stat().st_size < 25_000
+
+
+def _wav(
+    rate: int = 16_000, channels: int = 1, subtype: str = "PCM_16", s: float = 1.0, **options: Any
+) -> bytes:
+    tone = 0.5 * np.sin(2 * np.pi * 440 * np.arange(int(rate * s)) / rate)
+    buffer = io.BytesIO()
+    frames = np.repeat(tone[:, None], channels, axis=1)
+    soundfile.write(buffer, frames, rate, format="WAV", subtype=subtype, **options)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("rate", "subtype"),
+    [
+        *((rate, "PCM_16") for rate in (8_000, 16_000, 22_050, 48_000)),
+        *((44_100, width) for width in ("PCM_U8", "PCM_16", "PCM_24", "PCM_32", "FLOAT", "DOUBLE")),
+    ],
+)
+def test_wavs_of_any_rate_and_width(rate: int, subtype: str) -> None:
+    data = read_voice(MediaBytes(_wav(rate, subtype=subtype)), "ref_audio", 60)
+    voice = np.frombuffer(data, "<f4")
+    assert abs(len(voice) - 16_000) <= 2
+    spectrum = np.abs(np.fft.rfft(voice))
+    assert abs(int(spectrum.argmax()) - 440) <= 2
+
+
+def test_big_endian_wavs() -> None:
+    assert len(read_voice(MediaBytes(_wav(endian="BIG")), "ref_audio", 60)) == 64_000
+
+
+def _claiming_four_gigabytes() -> bytes:
+    wav = bytearray(_wav(s=0.01))
+    wav[4:8] = wav[40:44] = b"\xff\xff\xff\xfe"
+    return bytes(wav)
+
+
+def _with_rate(rate: int) -> bytes:
+    wav = bytearray(_wav())
+    wav[24:28] = rate.to_bytes(4, "little")
+    return bytes(wav)
+
+
+def test_a_header_that_claims_four_gigabytes_costs_nothing() -> None:
+    """Refused, or read to the end of the data: libsndfile uses the file's true length."""
+    try:
+        data = read_voice(MediaBytes(_claiming_four_gigabytes()), "ref_audio", 60)
+    except InvalidInput:
+        return
+    assert len(data) <= 4 * 200
+
+
+def test_the_decoded_size_of_a_wav_is_limited() -> None:
+    """8 bits per sample in the file become 32."""
+    wide: dict[str, Any] = {"rate": 384_000, "subtype": "PCM_U8", "channels": 8}
+    with pytest.raises(InvalidInput) as refused:
+        read_voice(MediaBytes(_wav(s=5.5, **wide)), "ref_audio", 60)
+    assert refused.value.message == (
+        "ref_audio: 5.5 s of 8 channels at 384000 Hz decode to 67584000 bytes, "
+        "the limit is 67108864: use one channel at 16000 Hz"
+    )
+    assert refused.value.field == "ref_audio"
+    assert len(read_voice(MediaBytes(_wav(s=1, **wide)), "ref_audio", 60)) == 64_000
+
+
+ODD_WAVS = {
+    "too long": _wav(8_000, s=61),
+    "no rate": _with_rate(0),
+    "absurd rate": _with_rate(4_000_000_000),
+    "nine channels": _wav(channels=9, s=0.1),
+}
+
+
+@pytest.mark.parametrize("wav", ODD_WAVS.values(), ids=ODD_WAVS.keys())
+def test_wavs_that_are_refused(wav: bytes) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        read_voice(MediaBytes(wav), "ref_audio", 60)
+    assert refused.value.field == "ref_audio"
