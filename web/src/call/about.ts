@@ -48,7 +48,7 @@ const aboutStrings = defineStrings(
   {
     modes: "模式",
     about: {
-      audio_duplex: "自然地说话，随时打断。",
+      audio_duplex: "像平常一样说话，随时打断。",
       omni: "聊聊摄像头拍到的内容。",
       half_duplex_audio: "您说完后模型回答。",
       turnbased: "输入文字，或添加音频、图片或视频，获得文字和语音回答。",

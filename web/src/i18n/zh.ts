@@ -13,7 +13,7 @@ export const zh: Translated<typeof en> = {
 
   help: {
     title: "帮助",
-    key: "用“?”键打开帮助",
+    key: "按“?”键打开帮助",
   },
 
   nav: {
@@ -47,7 +47,7 @@ export const zh: Translated<typeof en> = {
     busy: "请求过于频繁",
     busyRemedy: "请等一分钟再试。",
     failed: "操作未成功",
-    invalidAnswer: "此页面无法读取服务器的回答",
+    invalidAnswer: "此页面无法解析服务器的响应",
     invalidAnswerRemedy: (problem) => `请刷新页面。如果仍未解决，请将此信息发给管理员：${problem}`,
     pageOff: "此页面已停用",
     pageOffRemedy: "请联系服务器管理员，或从菜单中选择其他页面。",
@@ -57,8 +57,8 @@ export const zh: Translated<typeof en> = {
     title: "输入密钥",
     enter: "输入密钥",
     adminTitle: "输入管理令牌",
-    why: "此服务器只对持有密钥的人开放。请向管理员索取。",
-    adminWhy: "此页面会改变服务器的运行方式，需要管理令牌。",
+    why: "此服务器需要密钥，请向管理员索取。",
+    adminWhy: "此页面用于管理服务器，需要管理令牌。",
     label: "密钥",
     adminLabel: "管理令牌",
     wrong: "密钥无效，请检查是否漏了字符。",
@@ -109,9 +109,9 @@ export const zh: Translated<typeof en> = {
     remove: (what) => `移除：${what}`,
     rejected: (name) => `无法使用 ${name}`,
     problems: {
-      kind: "请使用图片，WAV、MP3 或 M4A 声音，或者 MP4、MOV 或 WebM 视频。",
+      kind: "请使用图片、音频（WAV、MP3 或 M4A）或视频（MP4、MOV 或 WebM）。",
       blind: "此模型看不见。请使用音频，或用文字描述。",
-      unreadable: "浏览器无法读取此文件，它可能已损坏或格式少见。",
+      unreadable: "浏览器无法读取此文件，它可能已损坏，或格式不受支持。",
       tooLong: "音频最长 10 分钟，请使用更短的文件。",
       tooLarge: "视频最大 48 MB，请使用更短或更小的视频。",
     },
@@ -144,10 +144,10 @@ export const zh: Translated<typeof en> = {
     recording: (clock) => `正在录音 ${clock}`,
     stopRecording: "停止录音",
     name: "名称",
-    namePlaceholder: "便于查找的名称",
-    hint: "3 到 15 秒，一个人清晰地说话，没有音乐。使用此服务器的人都能看到并使用它。",
-    tooShort: "太短：至少需要一秒。",
-    unreadable: "浏览器无法从此文件读取声音。请试试 WAV、MP3 或 M4A。",
+    namePlaceholder: "音色名称",
+    hint: "3 到 15 秒的单人录音，吐字清晰，没有音乐。此服务器的所有用户都能看到并使用它。",
+    tooShort: "太短，请至少录一秒。",
+    unreadable: "浏览器无法从此文件读取声音。请使用 WAV、MP3 或 M4A。",
     saved: "音色已添加",
     deleted: "音色已删除",
   },
@@ -160,7 +160,7 @@ export const zh: Translated<typeof en> = {
     soon: "马上就好",
     stale: "暂时无法更新",
     reasons: {
-      no_worker: "模型未在运行",
+      no_worker: "模型未运行",
       kind_not_served: "目前不提供此类对话",
       worker_loading: "模型正在启动",
     },
@@ -171,7 +171,7 @@ export const zh: Translated<typeof en> = {
 
   sessionErrors: {
     speech_lost: {
-      title: "您说的部分内容没有听到",
+      title: "您说的话有一部分没有听到",
       remedy: "连接曾中断，请再说一遍。",
     },
     frame_unreadable: {
@@ -187,7 +187,7 @@ export const zh: Translated<typeof en> = {
     },
     lost: { title: "连接已断开", remedy: "重连超时。请检查网络，然后重新开始。" },
     queue_full: { title: "队列已满", remedy: "请过几分钟再试。" },
-    no_worker: { title: "模型未在运行", remedy: "请稍后再试。若一直如此，请联系管理员。" },
+    no_worker: { title: "模型未运行", remedy: "请稍后再试。若一直如此，请联系管理员。" },
     try_later: { title: "服务器繁忙", remedy: "请稍后再试。" },
     broker_unavailable: {
       title: "服务器尚未就绪",
@@ -262,7 +262,7 @@ export const zh: Translated<typeof en> = {
     systemDefault: "系统默认",
     notConnected: "所选设备（未连接）",
     lost: "麦克风已停止",
-    lostHint: "麦克风已断开，或浏览器不再允许使用，对方听不到您说话。",
+    lostHint: "麦克风已断开，或浏览器不再允许使用，模型听不到您说话。",
     reopen: "使用麦克风",
     noise: "噪声抑制",
     level: "输入音量",

@@ -180,6 +180,13 @@ def _date(found: re.Match[str]) -> str:
     )
 
 
+def _version(found: re.Match[str]) -> str:
+    """1.12.0 as 一点十二点零, and 192.168.0.1 as 一九二点一六八点零点一."""
+    return "点".join(
+        digits(part) if len(part) > 2 else number(part) for part in found[0].split(".")
+    )
+
+
 def _percent(found: re.Match[str]) -> str:
     kind = "千分之" if found["sign"] == "‰" else "百分之"
     first = f"{_negative(found)}{kind}{number(found['first'])}"
@@ -263,6 +270,7 @@ _RULES: tuple[_Rule, ...] = (
         r"(?P<day>[12]\d|3[01]|0?[1-9])(?!\d)(?!(?P=mark)\d)",
         _date,
     ),
+    _rule(rf"{_NO_DIGIT_BEFORE}\d+(?:\.\d+){{2,}}", _version),
     _rule(
         rf"{_NO_DIGIT_BEFORE}\d{{4}}(?=\s?年)(?!\s?年(?:前|后|间|以))",
         lambda found: digits(found[0]),

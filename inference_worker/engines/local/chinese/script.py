@@ -52,7 +52,7 @@ _CHINESE = {
     "I understand English only, and I did not understand that.":
         "我只听得懂中文，刚才那句我没有听懂。",
     "I did not understand any words. Please say it again, or write it.":
-        "我没有听到任何话。请再说一遍，或者写下来。",
+        "我没听清你说的话。请再说一遍，或者打字告诉我。",
     "I would rather not say that.":
         "这个我还是不说了。",
     "Sorry, I have no good answer to that.": "抱歉，这个问题我答不好。",

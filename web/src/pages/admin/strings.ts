@@ -119,7 +119,7 @@ export const adminStrings = defineStrings(
     recordings: "录制",
     voices: "音色",
     voicesHint:
-      "使用能模仿音色的模型时，用户可以选择这些音色。引擎 local 不模仿，只选择最接近的自带声音。使用已删除音色的对话会继续。",
+      "使用能模仿音色的模型时，用户可以选择这些音色。引擎“local”不模仿，只选择最接近的自带音色。使用已删除音色的对话会继续。",
     settings: "设置",
     events: "事件",
 
@@ -145,7 +145,7 @@ export const adminStrings = defineStrings(
     device: "设备",
     memory: "内存",
     memoryOf: (used, all) => `${used} / ${all} GB`,
-    serves: "接受",
+    serves: "支持",
     served: "会话数",
     mean: "平均单元时间",
     misses: "超时单元",
@@ -180,7 +180,7 @@ export const adminStrings = defineStrings(
     removed: "已移出队列",
     notQueued: "它已不在队列中",
 
-    pages: "页面与协议",
+    pages: "页面和协议",
     pagesHint: "进行中的会话会继续，但无法开始新的会话。",
     realtime: "Realtime API",
 

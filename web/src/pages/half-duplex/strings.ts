@@ -119,7 +119,7 @@ export const halfDuplexStrings = defineStrings(
       idle: "模型会自动检测您是否说完，不需要耳机。",
       listening: (pause) => `请说话。停顿 ${pause}后轮到模型。`,
       muted: "麦克风已关闭，不发送音频。",
-      reconnecting: "您现在说的话可能听不到。",
+      reconnecting: "模型可能听不到您现在说的话。",
       hearing: "说完后请停顿一下。",
       thinking: "您的发言已结束。",
       speaking: "回答结束之前，麦克风保持关闭。",
@@ -148,7 +148,7 @@ export const halfDuplexStrings = defineStrings(
     minSilenceHint: "停顿越短回答越快，但可能打断您。",
     minSpeech: "最短语音长度",
     minSpeechHint: "更短的声音视为噪声。",
-    pad: "语音前后的填充",
+    pad: "语音前后的余量",
 
     answers: "回答",
     spoken: "语音回答",
