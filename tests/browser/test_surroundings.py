@@ -64,7 +64,7 @@ TRANSLATE = """() => {
       outer.append(inner);
       text.replaceWith(outer);
     }
-  }, 100);
+  }, 250);
 }"""
 
 ALL_LINKS = """() => [...document.querySelectorAll("a[href], link[href], script[src], img[src]")]

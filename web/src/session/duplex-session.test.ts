@@ -60,6 +60,38 @@ it("hangs up on a dead network, and closes the microphone", async () => {
   expect(session.state.value.phase).toBe("ended");
 });
 
+const UNIT = {
+  type: "result",
+  is_listen: false,
+  audio_data: "",
+  current_time: 1000,
+  cost_llm_ms: 0,
+  cost_tts_prep_ms: 0,
+  cost_tts_ms: 0,
+  cost_token2wav_ms: 0,
+  cost_all_ms: 0,
+  n_tokens: 1,
+  n_tts_tokens: 0,
+  server_send_ts: 0,
+  wall_clock_ms: 0,
+  kv_cache_length: 1,
+  vision_slices: 0,
+  vision_tokens: 0,
+};
+
+it("shows nothing that arrives after the user has hung up, not even a new turn", async () => {
+  const session = await call();
+  const unit = (seq: number, text: string, end_of_turn = false): void =>
+    FakeWebSocket.last.say({ ...UNIT, seq, text, end_of_turn });
+  unit(3, "One.");
+  session.stop();
+  unit(4, " Two.", true);
+  unit(5, "Three.");
+  FakeWebSocket.last.say({ type: "stopped", session_id: "adx_1", seq: 6 });
+  expect(session.state.value.phase).toBe("ended");
+  expect(session.state.value.transcript.map(({ text }) => text)).toEqual(["One."]);
+});
+
 const QUEUE = {
   type: "queued",
   seq: 1,

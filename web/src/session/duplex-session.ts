@@ -338,7 +338,8 @@ export class DuplexSession extends VoiceSession<
 
   #unit(result: Result): void {
     const unit = this.#clock.received(result, performance.now(), Date.now());
-    this.#voice?.unit(result);
+    // What is on its way when the user hangs up may begin a new turn, which would be spoken.
+    if (this.state.value.phase !== "stopping") this.#voice?.unit(result);
     this.patch({ transcript: this.#voice?.lines ?? [], simulated: result.simulated });
     this.#collectMetrics({ unit, units: this.state.value.metrics.units + 1 });
     this.emit("unit", unit);
