@@ -54,7 +54,7 @@ test: .test-time  ## Lint, types and the tests to run before a change is propose
 	$(if $(ALL),,$(SIDE_BY_SIDE)=4 -m "not extended" tests/unit tests/redis tests/system)
 	$(if $(ALL),@$(BESIDE_CONTAINERS))
 	$(if $(ALL),$(SIDE_BY_SIDE)=3 tests/system)
-	$(SIDE_BY_SIDE)=2 tests/browser $(if $(ALL),,-m "not extended")
+	$(SIDE_BY_SIDE)=1 tests/browser $(if $(ALL),,-m "not extended")
 
 test-all: ALL = true
 test-all: test  ## The same and all other tests, as in CI
