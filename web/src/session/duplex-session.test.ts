@@ -2,7 +2,7 @@
 
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { fakeStream, fakeTrack, stubAudio, stubDevices } from "../audio/fake-audio.ts";
-import { FakeWebSocket } from "../protocol/fake-websocket.ts";
+import { FakeWebSocket, RESULT } from "../protocol/fake-websocket.ts";
 import { DuplexSession, type DuplexSessionOptions } from "./duplex-session.ts";
 
 class Heard extends DuplexSession {
@@ -60,29 +60,10 @@ it("hangs up on a dead network, and closes the microphone", async () => {
   expect(session.state.value.phase).toBe("ended");
 });
 
-const UNIT = {
-  type: "result",
-  is_listen: false,
-  audio_data: "",
-  current_time: 1000,
-  cost_llm_ms: 0,
-  cost_tts_prep_ms: 0,
-  cost_tts_ms: 0,
-  cost_token2wav_ms: 0,
-  cost_all_ms: 0,
-  n_tokens: 1,
-  n_tts_tokens: 0,
-  server_send_ts: 0,
-  wall_clock_ms: 0,
-  kv_cache_length: 1,
-  vision_slices: 0,
-  vision_tokens: 0,
-};
-
 it("shows nothing that arrives after the user has hung up, not even a new turn", async () => {
   const session = await call();
   const unit = (seq: number, text: string, end_of_turn = false): void =>
-    FakeWebSocket.last.say({ ...UNIT, seq, text, end_of_turn });
+    FakeWebSocket.last.say({ ...RESULT, seq, text, end_of_turn });
   unit(3, "One.");
   session.stop();
   unit(4, " Two.", true);

@@ -1,6 +1,63 @@
-import { expect, it } from "vitest";
+// @vitest-environment happy-dom
+
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { fakeStream, fakeTrack, stubAudio, stubDevices } from "../audio/fake-audio.ts";
 import { INPUT_RATE, type Samples } from "../audio/pcm.ts";
-import { TurnAudioLog, utterance } from "./half-duplex-session.ts";
+import { FakeWebSocket } from "../protocol/fake-websocket.ts";
+import { HalfDuplexSession, TurnAudioLog, utterance } from "./half-duplex-session.ts";
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  stubAudio();
+  stubDevices(async () => fakeStream(fakeTrack()));
+  vi.stubGlobal("WebSocket", FakeWebSocket);
+});
+afterEach(() => {
+  vi.useRealTimers();
+  vi.unstubAllGlobals();
+});
+
+/** A session in which the user has asked something. */
+async function asked(): Promise<HalfDuplexSession> {
+  const session = new HalfDuplexSession({ prepare: {}, connection: { base: "http://edge/" } });
+  await session.start();
+  FakeWebSocket.last.accept();
+  FakeWebSocket.last.say({ type: "queue_done", seq: 1, resume_token: "T1" });
+  await vi.advanceTimersByTimeAsync(0);
+  const prepared = { prompt_length: 1, recording_session_id: "r", timeout_s: 300 };
+  FakeWebSocket.last.say({ type: "prepared", seq: 2, session_id: "hdx_1", ...prepared });
+  FakeWebSocket.last.say({ type: "generating", seq: 3, speech_duration_ms: 900 });
+  return session;
+}
+
+function say(seq: number, text: string): void {
+  FakeWebSocket.last.say({ type: "chunk", seq, text_delta: text, audio_data: "AAAAPw==" });
+}
+
+it("is silent as soon as the user leaves, also if another answer begins", async () => {
+  const session = await asked();
+  const player = session.audio?.player as NonNullable<typeof session.audio>["player"];
+  const push = vi.spyOn(player, "push").mockImplementation(() => undefined);
+  const flush = vi.spyOn(player, "flush").mockImplementation(() => undefined);
+  say(4, "One.");
+  session.stop();
+  expect(flush).toHaveBeenCalled();
+  say(5, " Two.");
+  FakeWebSocket.last.say({
+    type: "turn_done",
+    seq: 6,
+    turn_index: 0,
+    text: "One. Two.",
+    goodbye: false,
+  });
+  FakeWebSocket.last.say({ type: "generating", seq: 7, speech_duration_ms: 900 });
+  say(8, "Three.");
+  FakeWebSocket.last.say({ type: "stopped", seq: 9, session_id: "hdx_1" });
+  expect(push).toHaveBeenCalledOnce();
+  const { phase, turns } = session.state.value;
+  expect(phase).toBe("ended");
+  expect(turns.map(({ reply, cut }) => ({ reply, cut }))).toEqual([{ reply: "One.", cut: true }]);
+});
 
 const seconds = (length: number, level: number): Samples =>
   new Float32Array(length * INPUT_RATE).fill(level);

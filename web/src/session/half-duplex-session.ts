@@ -142,6 +142,14 @@ export const NEW_HALF_DUPLEX: HalfDuplexSessionState = {
   quietDeadline: null,
 };
 
+/** Messages that answers consist of. */
+const OF_ANSWERS: ReadonlySet<string> = new Set([
+  "generating",
+  "chunk",
+  "interrupted",
+  "turn_done",
+]);
+
 const CHUNK_SAMPLES = INPUT_RATE / 5;
 const SETTLE_MS = 800; // echo of the last word
 const STALLED_MS = 30_000; // between two messages of an answer; a slow model may take long to begin
@@ -191,6 +199,13 @@ export class HalfDuplexSession extends VoiceSession<
     }
   }
 
+  /** Falls silent at once: the answer that is generated or played is cut. */
+  override stop(): void {
+    if (!this.#replyComplete || this.audio?.player.stats.playing) this.#changeTurn({ cut: true });
+    this.audio?.player.flush();
+    super.stop();
+  }
+
   /** Returns the audio of a turn. */
   audioOf(turn: HalfDuplexTurnState): TurnAudio {
     return this.#turnAudio.of(turn.id);
@@ -230,6 +245,8 @@ export class HalfDuplexSession extends VoiceSession<
   protected override onMessage(message: HalfDuplexServerMessage): void {
     this.#replaced = false;
     this.#receivedAt = performance.now();
+    // What is on its way when the user leaves may begin a new answer, which would be spoken.
+    if (this.state.value.phase === "stopping" && OF_ANSWERS.has(message.type)) return;
     switch (message.type) {
       case "queued":
       case "queue_update":
