@@ -2,7 +2,9 @@
 
 import threading
 import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -48,7 +50,7 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class SpokenClause:
-    """A clause and its audio (float32 mono at 24 kHz).
+    """A clause, or a part of one, and its audio (float32 mono at 24 kHz).
 
     `starts` and `phonemes` have the sample at which each word and each phoneme begins, ascending.
     """
@@ -57,6 +59,23 @@ class SpokenClause:
     audio: Samples
     starts: tuple[int, ...]
     phonemes: tuple[int, ...]
+
+
+def joined(parts: Iterable[SpokenClause]) -> SpokenClause:
+    """One clause of consecutive parts."""
+    parts = list(parts)
+    begins = list(accumulate((len(part.audio) for part in parts), initial=0))
+    return SpokenClause(
+        tuple(word for part in parts for word in part.words),
+        np.concatenate([SILENCE, *(part.audio for part in parts)]),
+        _shifted(begins, [part.starts for part in parts]),
+        _shifted(begins, [part.phonemes for part in parts]),
+    )
+
+
+def _shifted(begins: Sequence[int], places: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    pairs = zip(begins, places, strict=False)
+    return tuple(begin + place for begin, part in pairs for place in part)
 
 
 class TimedWord(NamedTuple):

@@ -1,0 +1,138 @@
+"""A clause in pieces, for a listener who waits: each is ready before the one before it has been played."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from queue import SimpleQueue
+
+import numpy as np
+from numpy.typing import NDArray
+
+from antiphon.inference_worker.engines.local.voices.cancellation import (
+    Cancellation,
+    SynthesisCancelled,
+)
+from antiphon.inference_worker.engines.local.voices.kokoro import (
+    CONTEXT_STEPS,
+    STEP_SAMPLES,
+    Kokoro,
+    Statistics,
+    Style,
+)
+from antiphon.shared_schemas.audio import OUTPUT_RATE, Samples
+
+STEP_S = STEP_SAMPLES / OUTPUT_RATE
+
+MELODY_SHARE = 1 / 8
+"""What the melody of a text takes, of the time of its sound."""
+
+_SHORTEST_STEPS = 16
+_GROWTH_STEPS = 4
+
+_RESERVE = 1.5
+"""A piece may take so much longer than expected before there is a gap: other programs use the cores too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """`audio` follows the piece before. `steps`: duration of each symbol of the whole text."""
+
+    audio: Samples
+    steps: NDArray[np.int64]
+    last: bool
+
+
+def first_steps(length: int, seconds_per_step: float) -> int:
+    """The shortest first piece of `length` steps after which all others are ready in time."""
+    for first in range(_SHORTEST_STEPS, length, _GROWTH_STEPS):
+        end, spent_s = first, 0.0
+        while end < length:
+            count = _next_steps(end * STEP_S - spent_s, seconds_per_step, length - end)
+            if not count:
+                break
+            end += count
+            spent_s += _RESERVE * seconds_per_step * (count + 2 * CONTEXT_STEPS)
+        else:
+            return first
+    return length
+
+
+def _next_steps(left_s: float, seconds_per_step: float, rest: int) -> int:
+    """The longest piece of the `rest` that is ready in time. 0: none is."""
+    count = int(left_s / (_RESERVE * seconds_per_step)) - 2 * CONTEXT_STEPS
+    if count >= rest:
+        return rest
+    count = min(count, rest - _SHORTEST_STEPS)
+    return count if count >= _SHORTEST_STEPS else 0
+
+
+@dataclass(frozen=True, slots=True)
+class PieceMaker:
+    """Makes the pieces of one text, which is needed at a value of time.perf_counter().
+
+    `whole_s`: how long it would take at once.
+    """
+
+    network: Kokoro
+    ids: Sequence[int]
+    style: Style
+    statistics: Statistics
+    speed: float
+    whole_s: float
+    needed_at: float
+    cancellation: Cancellation
+
+    def make(self, give: Callable[[Piece], None]) -> None:
+        """Raises SynthesisCancelled if it is cancelled."""
+        melody = self.network.melody(self.ids, self.style, self.speed, self.cancellation)
+        length = melody.length
+        seconds_per_step = self.whole_s / (1 + MELODY_SHARE) / length
+        begin, end, plays_from = 0, first_steps(length, seconds_per_step), 0.0
+        while True:
+            begun = time.perf_counter()
+            audio = self.network.piece(melody, begin, end, self.statistics, self.cancellation)
+            now = time.perf_counter()
+            give(Piece(audio, melody.steps, end == length))
+            if end == length:
+                return
+            seconds_per_step = (now - begun) / (end - begin + CONTEXT_STEPS)
+            plays_from = plays_from or max(now, self.needed_at)
+            count = _next_steps(plays_from + end * STEP_S - now, seconds_per_step, length - end)
+            # There will be a gap, and with a long piece no second one.
+            begin, end = end, end + (count or min(end, length - end))
+
+
+def in_background(
+    work: Callable[[Callable[[Piece], None]], None],
+) -> Generator[Piece, None, None]:
+    """What `work` gives, in a thread of its own: it does not wait until a piece has been taken.
+
+    Raises what `work` raises. If the caller takes no more, `work` ends with its next piece.
+    """
+    made: SimpleQueue[Piece | BaseException | None] = SimpleQueue()
+    left = threading.Event()
+
+    def give(piece: Piece) -> None:
+        if left.is_set():
+            raise SynthesisCancelled
+        made.put(piece)
+
+    def run() -> None:
+        try:
+            work(give)
+        except BaseException as error:  # noqa: BLE001 - raised again where the pieces are taken
+            made.put(error)
+        else:
+            made.put(None)
+
+    threading.Thread(target=run, name="voice-pieces", daemon=True).start()
+    try:
+        while (piece := made.get()) is not None:
+            if isinstance(piece, BaseException):
+                raise piece
+            yield piece
+    finally:
+        left.set()
