@@ -76,7 +76,7 @@ def test_an_alert_fires_for_its_cause_alone(
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_dashboard_shows_only_alerts_of_this_system() -> None:
+def test_the_dashboard_shows_the_alerts_of_this_system_alone() -> None:
     assert {alert["labels"]["system"] for alert in ALERTS} == {"antiphon"}
     (counted,) = [
         target["expr"]
@@ -87,6 +87,7 @@ def test_the_dashboard_shows_only_alerts_of_this_system() -> None:
     assert 'system="antiphon"' in counted
     (shown,) = [panel for panel in DASHBOARD["panels"] if panel["type"] == "alertlist"]
     assert shown["options"]["alertInstanceLabelFilter"] == '{system="antiphon"}'
+    assert shown["options"]["stateFilter"]["firing"]
 
 
 def test_only_processes_of_this_system_are_watched_and_drawn() -> None:

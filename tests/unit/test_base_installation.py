@@ -63,7 +63,7 @@ def run(base: Path, *words: str, folder: Path | None = None) -> subprocess.Compl
     )
 
 
-@pytest.mark.parametrize("words", [("--help",), ("--version",), ("talk", "--help")])
+@pytest.mark.parametrize("words", [("--help",), ("talk", "--help")])
 def test_the_command_line_explains_itself(base: Path, words: tuple[str, ...]) -> None:
     shown = run(base, "-m", "antiphon", *words)
     assert (shown.returncode, shown.stderr) == (0, "")

@@ -71,12 +71,6 @@ def test_panels_use_the_source_instances_and_engines_of_the_variables() -> None:
     assert set(used) == {"instance", "engine", "__rate_interval"}
 
 
-def test_the_dashboard_lists_the_alerts() -> None:
-    (alerts,) = [panel for panel in DASHBOARD["panels"] if panel["type"] == "alertlist"]
-    assert alerts["options"]["stateFilter"]["firing"]
-    assert any("ALERTS" in target["expr"] for panel in PANELS for target in panel["targets"])
-
-
 def test_titles_are_short_and_differ_within_a_row() -> None:
     rows: list[list[str]] = []
     for panel in DASHBOARD["panels"]:

@@ -10,7 +10,7 @@ from redis.crc import key_slot
 
 from antiphon.broker.client import Broker, open_broker
 from antiphon.broker.connections.client import RedisClient
-from antiphon.broker.errors import BrokerUnavailable, IncompatibleRedis
+from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.orphaned_keys import RemovedKeys
 from antiphon.broker.redis_server.checkup import examine_redis
 from antiphon.broker.retry import retry_until_available
@@ -237,19 +237,6 @@ async def test_every_node_gets_the_user_and_the_password(
     password.write_text("other\n")
     with pytest.raises(BrokerUnavailable, match="invalid username-password"):
         async with open_broker(named):
-            pass
-
-
-async def test_a_url_of_another_kind_is_refused(
-    settings: BrokerSettings, cluster: RedisCluster, redis_url: str
-) -> None:
-    single = settings.model_copy(update={"redis_url": cluster.masters[0].url})
-    with pytest.raises(IncompatibleRedis, match=r"use redis\+cluster://"):
-        async with open_broker(single):
-            pass
-    whole = settings.model_copy(update={"redis_url": redis_url.replace("redis:", "redis+cluster:")})
-    with pytest.raises(IncompatibleRedis, match="use redis://"):
-        async with open_broker(whole):
             pass
 
 

@@ -7,7 +7,6 @@ from contextlib import AsyncExitStack
 from itertools import count, islice
 
 import pytest
-from redis.crc import key_slot
 
 from antiphon.broker import stream_reader
 from antiphon.broker.client import Broker, open_broker
@@ -46,13 +45,6 @@ async def heard(stream: AsyncIterator[tuple[StreamPosition, object]]) -> str:
         _, entry = await anext(stream)
     assert isinstance(entry, ChunkIn)
     return entry.audio.decode()
-
-
-async def test_slots_are_those_of_the_servers(cluster: RedisCluster) -> None:
-    keys = Keys()
-    for sid in ("adx_1", "omni_x", "Z" * 64, "-"):
-        for key in (*keys.streams(sid), keys.queue, keys.session(sid), keys.voice(sid), sid):
-            assert cluster.nodes[0].cluster("KEYSLOT", key) == key_slot(key.encode()), key
 
 
 async def test_streams_of_a_shard_share_reads_and_others_do_not(broker: Broker) -> None:

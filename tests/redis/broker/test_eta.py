@@ -101,17 +101,3 @@ async def test_baselines_and_smoothing_can_be_set(broker: Broker, raw: Redis) ->
     for sid, seconds in (("a", 10.0), ("b", 20.0)):
         late = await run_session(broker, raw, sid, seconds)
     assert (await broker.eta.lengths()).averages[AUDIO] == pytest.approx(20.0, abs=0.2 + late)
-
-
-async def test_estimates_use_the_configured_values(broker: Broker) -> None:
-    await broker.eta.configure({AUDIO: 10.0})
-    await serve(broker)
-    for sid in "abc":
-        await join(broker, sid)
-    await claim(broker)
-    snapshot = await broker.queue.snapshot()
-    first, second = [row.eta_s for row in snapshot.waiting]
-    assert first is not None
-    served_s = (snapshot.at - snapshot.running[0].assigned_at) / 1000
-    assert first == pytest.approx(10.0 - served_s, abs=0.01)
-    assert second == pytest.approx(first + 10.0)

@@ -10,9 +10,9 @@ from antiphon.broker import events
 from antiphon.broker.client import Broker
 from antiphon.broker.events import EventGroup, EventWatch
 from antiphon.broker.service.logs import LogLimit
-from antiphon.shared_schemas.registry import SessionEvent
-from antiphon.shared_schemas.states import EndReason, SessionState
-from support.control_plane import activate, claim, join, now_ms, serve
+from antiphon.shared_schemas.registry import SessionCommand, SessionEvent
+from antiphon.shared_schemas.states import EndReason, SessionKind, SessionState
+from support.control_plane import AUDIO, activate, claim, join, serve
 
 pytestmark = pytest.mark.on_cluster
 
@@ -83,11 +83,6 @@ async def test_a_watch_sees_every_transition_from_now_on(broker: Broker) -> None
     assert [event.at for event in events] == sorted(event.at for event in events)
 
 
-async def test_an_idle_watch_returns_nothing(broker: Broker) -> None:
-    async with watching(broker) as watch:
-        assert await watch.read() == []
-
-
 async def test_an_event_ends_a_blocking_read(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,19 +141,6 @@ async def test_a_group_begins_with_the_oldest_event_and_is_created_once(broker: 
         async with member(broker, "c2") as two:
             assert await one.read() == []
             assert await two.read() == []
-
-
-async def test_each_event_goes_to_one_member(broker: Broker) -> None:
-    async with member(broker, "c1") as one, member(broker, "c2") as two:
-        got: dict[str, list[str]] = {"one": [], "two": []}
-        for i in range(30):
-            await join(broker, f"s{i}")
-            name, reader = ("one", one) if i % 3 else ("two", two)
-            got[name] += [event.sid for event in await reader.read()]
-    assert sorted(got["one"] + got["two"]) == sorted(f"s{i}" for i in range(30))
-    assert not set(got["one"]) & set(got["two"])
-    assert got["one"]
-    assert got["two"]
 
 
 async def test_events_of_a_dead_member_are_taken_over_until_they_are_acked(broker: Broker) -> None:
@@ -258,9 +240,33 @@ async def test_a_watch_continues_after_redis_lost_the_stream(broker: Broker, raw
         assert states(await watch.read()) == [("b", SessionState.QUEUED)]
 
 
-async def test_events_carry_redis_time(broker: Broker, raw: Redis) -> None:
+async def test_a_command_reaches_an_active_session_and_keeps_its_state(broker: Broker) -> None:
+    await serve(broker)
+    ticket = await join(broker, "adx_1")
+    held = await claim(broker)
+    await activate(broker, held)
     async with watching(broker) as watch:
-        before = await now_ms(raw)
-        await join(broker, "a")
-        (event,) = await watch.read()
-        assert before <= event.at <= await now_ms(raw)
+        assert await broker.sessions.send_command("adx_1", AUDIO, SessionCommand.INTERRUPT)
+        [event] = await watch.read()
+    assert (event.sid, event.ticket, event.ask) == (
+        "adx_1",
+        ticket.number,
+        SessionCommand.INTERRUPT,
+    )
+    assert event.state is SessionState.ACTIVE
+    row = await broker.sessions.get("adx_1")
+    assert row is not None
+    assert row.state is SessionState.ACTIVE
+
+
+async def test_no_other_session_receives_the_command(broker: Broker) -> None:
+    assert not await broker.sessions.send_command("unknown", AUDIO, SessionCommand.INTERRUPT)
+    await serve(broker)
+    await join(broker, "adx_1")
+    assert not await broker.sessions.send_command(
+        "adx_1", AUDIO, SessionCommand.INTERRUPT
+    )  # it waits
+    await activate(broker, await claim(broker))
+    assert not await broker.sessions.send_command(
+        "adx_1", SessionKind.HALF_DUPLEX, SessionCommand.INTERRUPT
+    )

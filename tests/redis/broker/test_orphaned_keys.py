@@ -37,8 +37,7 @@ async def expiring(broker: Broker, raw: Redis, keys: Iterable[str]) -> int:
     return sum([0 < await raw.ttl(key) <= ttl_s for key in keys])
 
 
-@pytest.mark.parametrize("has_row", [True, False])
-@pytest.mark.parametrize("lasting", [True, False])
+@pytest.mark.parametrize(("has_row", "lasting"), [(True, False), (False, True)])
 async def test_streams_of_a_dead_session_expire(
     broker: Broker, raw: Redis, has_row: bool, lasting: bool
 ) -> None:

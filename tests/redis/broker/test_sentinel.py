@@ -12,7 +12,7 @@ from antiphon.broker.client import open_broker
 from antiphon.broker.connections import sentinel as connections
 from antiphon.broker.connections.pipeline import LONG_BYTES
 from antiphon.broker.connections.sentinel import SentinelClient
-from antiphon.broker.errors import BrokerUnavailable, IncompatibleRedis
+from antiphon.broker.errors import BrokerUnavailable
 from antiphon.broker.redis_server.checkup import examine_redis
 from antiphon.broker.retry import retry_until_available
 from antiphon.broker.settings import BrokerSettings
@@ -169,30 +169,6 @@ async def test_the_servers_and_the_sentinels_have_separate_users(
     wrong = named.model_copy(update={"redis_sentinel_password_file": word})
     with pytest.raises(BrokerUnavailable, match="invalid username-password"):
         async with open_broker(wrong):
-            pass
-
-
-async def test_a_service_that_the_sentinels_do_not_know_is_named(
-    settings: BrokerSettings,
-) -> None:
-    other = settings.model_copy(update={"redis_url": settings.redis_url + "-2"})
-    with pytest.raises(BrokerUnavailable, match="no Sentinel knows the master of 'mymaster-2'"):
-        async with open_broker(other):
-            pass
-
-
-async def test_a_url_of_another_kind_is_refused(
-    group: RedisSentinel, settings: BrokerSettings
-) -> None:
-    sentinel = settings.model_copy(update={"redis_url": group.sentinels[0].url})
-    with pytest.raises(IncompatibleRedis, match=r"use redis\+sentinel://"):
-        async with open_broker(sentinel):
-            pass
-    server = settings.model_copy(
-        update={"redis_url": f"redis+sentinel://127.0.0.1:{group.master.port}/mymaster"}
-    )
-    with pytest.raises(BrokerUnavailable, match="is not a Sentinel"):
-        async with open_broker(server):
             pass
 
 

@@ -5,12 +5,10 @@ import asyncio
 import pytest
 from redis.asyncio import Redis
 
-from antiphon.broker.client import Broker, open_broker
+from antiphon.broker.client import Broker
 from antiphon.broker.errors import SharesFull
-from antiphon.broker.settings import BrokerSettings
 from antiphon.broker.stores import MOST_SHARES
 from antiphon.shared_schemas.ids import is_share_token, new_recording_id
-from support.redis_server import RedisServer
 
 pytestmark = pytest.mark.on_cluster
 
@@ -74,15 +72,3 @@ async def test_the_number_of_links_of_a_recording_is_limited(broker: Broker) -> 
         await broker.shares.create(recording)
     assert await broker.shares.revoke(recording, last.token)
     await broker.shares.create(recording)
-
-
-async def test_links_survive_a_restart_of_redis(redis_server: RedisServer) -> None:
-    settings = BrokerSettings(redis_url=redis_server.url)
-    recording = new_recording_id()
-    async with open_broker(settings) as broker:
-        shares = [await broker.shares.create(recording, life) for life in (3600, None)]
-    redis_server.kill()
-    redis_server.start()
-    async with open_broker(settings) as broker:
-        assert await broker.shares.of(recording) == shares
-        assert [await broker.shares.recording(share.token) for share in shares] == [recording] * 2

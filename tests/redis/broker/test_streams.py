@@ -379,18 +379,6 @@ async def test_an_abandoned_append_does_not_suppress_the_next_one(
     assert [entry.timeout_s for entry in found if isinstance(entry, PauseIn)] == [1.0, 2.0]
 
 
-@pytest.mark.single_server
-async def test_an_entry_of_another_writer_is_not_taken_for_a_lost_append(
-    broker: Broker, lossy_broker: Broker, proxy: TcpProxy
-) -> None:
-    writer = await lossy_broker.streams.input_writer(SID, TICKET)
-    await writer.append(chunk(0))
-    other_writer = await broker.streams.input_writer(SID, TICKET)
-    await other_writer.append(chunk(1))
-    with pytest.raises(StaleFence):
-        await writer.append(chunk(1))
-
-
 async def test_the_past_keeps_its_prepare_when_older_steps_are_deleted(broker: Broker) -> None:
     streams, key = broker.streams, broker.keys.past(SID)
     prepare = PrepareIn(system_prompt="Hi.", config=DuplexConfig(), input_n=3)

@@ -17,7 +17,6 @@ from antiphon.broker.retry import retry_until_available
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.entries import ChunkIn, StreamPosition
 from antiphon.shared_schemas.findings import FindingStatus
-from support.ports import free_port
 from support.redis_cluster import RedisCluster, redis_cluster
 from support.redis_sentinel import redis_sentinel
 from support.redis_server import RedisServer, has_tls, redis_binaries
@@ -80,17 +79,6 @@ def test_one_server(redis_server: RedisServer, authority: TestAuthority, loop: A
                 await a_stream_is_written_and_read(f"rediss://{host}:{port}/1?{options(authority)}")
 
     loop.run(talk())
-
-
-async def test_a_cluster(authority: TestAuthority, tmp_path: Path) -> None:
-    port = free_port()
-    announced = ("--cluster-announce-port", str(port))
-    with redis_cluster(tmp_path / "cluster", *announced, masters=1, replicas=0) as cluster:
-        (node,) = cluster.nodes
-        async with tls_proxy(node.port, authority.server_context(), port=port):
-            await a_stream_is_written_and_read(
-                f"rediss+cluster://127.0.0.1:{port}?{options(authority)}"
-            )
 
 
 async def test_a_cluster_of_servers_with_tls(

@@ -199,9 +199,10 @@ async def test_a_server_that_deletes_keys_is_logged(
 
 
 @pytest.mark.usefixtures("gives_up_soon")
-async def test_a_server_without_tls(server: RedisServer) -> None:
+async def test_a_server_without_tls(redis_server: RedisServer) -> None:
     remedy = "a server without TLS needs redis:// instead of rediss://"
-    await both_say(f"rediss://127.0.0.1:{server.port}", "silent in the TLS handshake", remedy)
+    place = f"127.0.0.1:{redis_server.port}"
+    await both_say(f"rediss://{place}", "silent in the TLS handshake", remedy)
 
 
 async def test_servers_of_another_kind(server: RedisServer) -> None:

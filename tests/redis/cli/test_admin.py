@@ -62,18 +62,6 @@ async def test_a_running_session_is_not_cancelled(broker: Broker, settings: Brok
     assert "no session adx_a waits" in output
 
 
-async def test_a_concurrent_claim_wins_over_a_cancel(broker: Broker) -> None:
-    """The cancel has read the session's state before the claim."""
-    await serve(broker)
-    ticket = await join(broker, "adx_a")
-    before = await broker.sessions.get("adx_a")
-    assert before is not None
-    await claim(broker)
-    assert not await broker.sessions.end(
-        "adx_a", EndReason.CANCELLED, epoch=before.epoch, ticket=ticket.number
-    )
-
-
 async def test_a_drain_reaches_the_worker_with_its_next_heartbeat(broker: Broker) -> None:
     await serve(broker, "w1")
     await serve(broker, "w2")

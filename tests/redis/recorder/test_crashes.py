@@ -125,7 +125,7 @@ async def test_an_outage_of_redis_loses_nothing(redis_server: RedisServer, tmp_p
             await talk.exchange(seed)
         await until(lambda: meta_of(quickly.data_dir, talk.recording) is not None, "begun")
         redis_server.stop()
-        await asyncio.sleep(3)
+        await asyncio.sleep(1)
         redis_server.start()
         for seed in range(5, 10):
             await talk.exchange(seed)

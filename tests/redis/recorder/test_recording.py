@@ -1,7 +1,5 @@
 """The recorder on real streams: what it writes, and for which sessions."""
 
-from collections.abc import Awaitable, Callable
-
 import numpy as np
 import orjson
 import pytest
@@ -14,6 +12,7 @@ from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.entries import (
     ChunkIn,
     DiagnosticIn,
+    Entry,
     ErrorOut,
     PausedOut,
     PauseIn,
@@ -38,6 +37,7 @@ from support.recorder_conversations import (
     until_finished,
 )
 from support.recorder_process import in_process
+from support.turn_conversations import chat_talk, half_duplex_talk
 
 
 def load(settings: RecorderSettings, talk: LiveTalk) -> dict:
@@ -73,6 +73,23 @@ async def test_every_sample_and_frame_is_kept(broker: Broker, quickly: RecorderS
     assert (folder / "user_images").is_dir()
     assert meta.state is RecordingState.COMPLETE
     assert (meta.chunks, meta.reason, meta.worker_id) == (9, EndReason.STOPPED, "w1")
+
+
+@pytest.mark.parametrize(
+    ("kind", "entries"),
+    [(SessionKind.HALF_DUPLEX, half_duplex_talk()), (SessionKind.CHAT, chat_talk())],
+    ids=["half_duplex", "chat"],
+)
+async def test_turns_are_recorded(
+    broker: Broker, quickly: RecorderSettings, kind: SessionKind, entries: list[tuple[str, Entry]]
+) -> None:
+    async with in_process(quickly):
+        talk = await LiveTalk.assigned(broker, kind=kind)
+        await talk.say(entries)
+        await talk.end()
+        (meta,) = await until_finished(quickly.data_dir, talk)
+    assert meta.state is RecordingState.COMPLETE
+    assert_undisturbed(quickly.data_dir, talk)
 
 
 async def test_the_timeline_lists_all_messages(broker: Broker, quickly: RecorderSettings) -> None:
@@ -329,13 +346,13 @@ async def test_meta_has_the_state_recording_during_the_session(
 
 
 async def test_lost_entries_are_listed_and_the_state_is_interrupted(
-    broker: Broker, quickly: RecorderSettings, discard: Callable[[str], Awaitable[None]]
+    broker: Broker, quickly: RecorderSettings
 ) -> None:
     talk = await LiveTalk.begin(broker)
     await talk.note(DuplexConfig())
     for seed in range(4):
         await talk.exchange(seed)
-    await discard(broker.keys.inbound(talk.sid))
+    await broker._redis.call("XTRIM", broker.keys.inbound(talk.sid), "MAXLEN", 0)
     await talk.exchange(4)
     await talk.end()
     async with in_process(quickly):
@@ -345,11 +362,3 @@ async def test_lost_entries_are_listed_and_the_state_is_interrupted(
     found = load(quickly, talk)
     assert [c["index"] for c in found["chunks"]] == [0]
     assert len(found["orphan_results"]) == 4
-
-
-@pytest.fixture
-def discard(broker: Broker) -> Callable[[str], Awaitable[None]]:
-    async def trim(key: str) -> None:
-        await broker._redis.call("XTRIM", key, "MAXLEN", 0)
-
-    return trim

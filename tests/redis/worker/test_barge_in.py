@@ -121,11 +121,10 @@ async def next_question_is_whole(client: StreamClient) -> bool:
 
 
 @pytest.mark.parametrize(
-    "sound",
-    [cough, lambda: 0.12 * spoken(GERMANY, lead_s=0.0)],
-    ids=["a cough", "somebody far away"],
+    ("sound", "complete"),
+    [(cough, False), (lambda: 0.12 * spoken(GERMANY, lead_s=0.0), True)],
+    ids=["a cough while it is made", "somebody far away while it is played"],
 )
-@pytest.mark.parametrize("complete", [True, False])
 async def test_other_sounds_do_not_end_an_answer(
     open_session: OpenSession, sound: Callable[[], Samples], complete: bool
 ) -> None:
@@ -158,10 +157,7 @@ async def test_a_question_ends_the_greeting_and_keeps_its_first_word(
     open_session: OpenSession,
 ) -> None:
     async with open_session(answer=Story(complete=False), greets=True) as (_, client):
-        content, blobs = flatten([ConversationMessage(Role.SYSTEM, (TextPart("be brief"),))])
-        config = HalfDuplexConfig(barge_in=True, greeting="Hello!")
-        await client.send(HalfDuplexPrepareIn(content=content, blobs=blobs, config=config))
-        await client.receive_until(DeltaOut)
+        await in_answer(client, greeting="Hello!")
         await client.send(*chunks(INTERRUPTION))
         cut = await client.expect(InterruptedOut)
         assert cut.turn_index == 0
@@ -228,8 +224,11 @@ class HandedOver:
         conversation.silenced.wait()
 
 
-@pytest.mark.parametrize("greeting", ["", "Hello!"], ids=["an answer", "the greeting"])
-@pytest.mark.parametrize("first_s", [0.01, STORY_S])
+@pytest.mark.parametrize(
+    ("greeting", "first_s"),
+    [("", 0.01), ("Hello!", STORY_S)],
+    ids=["an answer, cut in its second part", "the greeting, cut in its first part"],
+)
 async def test_a_cut_answer_has_the_words_of_both_workers(
     broker: Broker, settings: BrokerSettings, greeting: str, first_s: float
 ) -> None:

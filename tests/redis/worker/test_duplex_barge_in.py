@@ -49,10 +49,9 @@ HEARS = DuplexConfig(force_listen_count=0)
     [
         (lambda: spoken(GERMANY, lead_s=0.0), HEARS, True),
         (cough, HEARS, False),
-        (lambda: silence(1.0), HEARS, False),
         (lambda: spoken(GERMANY, lead_s=0.0), HEARS.model_copy(update={"barge_in": False}), False),
     ],
-    ids=["speech", "cough", "silence", "off"],
+    ids=["speech", "cough", "off"],
 )
 async def test_speech_stops_the_model_in_its_own_unit(
     broker: Broker,

@@ -30,6 +30,7 @@ from antiphon.shared_schemas.entries import (
     PreparedOut,
     StopIn,
     StoppedOut,
+    StreamPosition,
     TimeoutOut,
     TurnDoneOut,
     VadOut,
@@ -94,8 +95,6 @@ async def answering(client: StreamClient) -> GeneratingOut:
 
 async def read_all(broker: Broker, client: StreamClient, worker: RunningWorker, count: int) -> None:
     """Wait until the worker has `count` inputs."""
-    from antiphon.shared_schemas.entries import StreamPosition
-
     start = StreamPosition.before(client.ticket)
     async with broker.reader.subscribe(broker.keys.inbound(SID), start) as same_shard:
         await until(lambda: same_shard.unread >= count)
@@ -229,31 +228,19 @@ async def test_a_client_that_sends_nothing_times_out(open_session: OpenSession) 
         assert (await client.ended()).reason is EndReason.PAUSE_TIMEOUT
 
 
-async def test_a_client_that_sends_nothing_has_less_time_while_others_wait(
-    open_session: OpenSession, broker: Broker
-) -> None:
-    async with open_session(slots=1, contended_silence_timeout_s=0.5) as (_, client):
-        await client.send(prepare(timeout_s=3600.0))
-        await client.expect(PreparedOut)
-        await join(broker, "other")
-        timeout = await client.expect(TimeoutOut)
-        assert timeout.reason == "no audio for 0.5 s while other sessions wait"
-        assert (await client.ended()).reason is EndReason.PAUSE_TIMEOUT
-
-
 async def test_a_client_may_be_silent_while_it_plays_a_long_answer(
     open_session: OpenSession, broker: Broker
 ) -> None:
     def long_answer(_: ScriptedConversation) -> Iterator[Delta]:
         yield Delta(text="long", audio=np.zeros(60 * OUTPUT_RATE, dtype=np.float32), n_tokens=1)
 
-    options = {"slots": 1, "contended_silence_timeout_s": 1.0}
+    options = {"slots": 1, "contended_silence_timeout_s": 0.2}
     async with open_session(answer=long_answer, **options) as (worker, client):
         await prepared(client)
         await turn(client)
         await join(broker, "other")
         await until(worker.context.contended.is_set, within_s=90)
-        await asyncio.sleep(3.0)
+        await asyncio.sleep(1.5)  # longer than this limit and the interval of its check
         await client.send(StopIn())
         await client.expect(StoppedOut)
 
@@ -287,15 +274,9 @@ async def test_a_failed_answer_is_rolled_back_and_the_session_continues(
             assert [past.text for past in second.conversation.replayed] == ["answer 2"]
 
 
-@pytest.mark.parametrize(
-    ("failure", "reason"),
-    [(ContextFull("full"), EndReason.CONTEXT_FULL), (RuntimeError("bug"), EndReason.ERROR)],
-)
-async def test_a_fatal_error_ends_the_session(
-    open_session: OpenSession, failure: Exception, reason: EndReason
-) -> None:
+async def test_a_full_context_ends_the_session(open_session: OpenSession) -> None:
     def fails(conversation: ScriptedConversation) -> Iterator[Delta]:
-        raise failure
+        raise ContextFull("full")
         yield
 
     async with open_session(answer=fails) as (worker, client):
@@ -303,7 +284,7 @@ async def test_a_fatal_error_ends_the_session(
         await client.send(*chunks(QUESTION))
         _, error = await client.receive_until(ErrorOut)
         assert error.fatal
-        assert (await client.ended()).reason is reason
+        assert (await client.ended()).reason is EndReason.CONTEXT_FULL
         await worker.idle()
 
 
@@ -350,11 +331,9 @@ async def test_a_session_longer_than_its_streams_is_recovered(
             assert [past.text for past in second.conversation.replayed] == ["answer 1", "answer 2"]
 
 
-@pytest.mark.parametrize(("resumes", "rest"), [(True, [" 1"]), (False, ["well", " 1"])])
 async def test_the_next_worker_finishes_the_answer(
-    broker: Broker, settings: BrokerSettings, *, resumes: bool, rest: list[str]
+    broker: Broker, settings: BrokerSettings
 ) -> None:
-    """If the engine can, it continues the answer that the client has; otherwise it starts again."""
     async with stream_client(broker, KIND) as client:
         async with running_worker(broker, settings, answer=HeldAnswer()):
             await prepared(client)
@@ -363,12 +342,10 @@ async def test_the_next_worker_finishes_the_answer(
         await broker.registry.worker_gone("w1")
         held = HeldAnswer()
         held.release.set()
-        async with running_worker(
-            broker, settings, worker_id="w2", answer=held, resumes=resumes
-        ) as w2:
-            before, done = await client.receive_until(TurnDoneOut)
-            assert [p.text_delta for p in before if isinstance(p, DeltaOut)] == rest
-            assert len(before) == len(rest)
+        async with running_worker(broker, settings, worker_id="w2", answer=held) as w2:
+            [rest], done = await client.receive_until(TurnDoneOut)
+            assert isinstance(rest, DeltaOut)
+            assert rest.text_delta == " 1"
             assert (done.turn_index, done.text) == (0, "well 1")
             assert float_bytes(w2.conversation.inputs[0]) == generating.audio
             assert types_of(await turn(client)) == ONE_TURN

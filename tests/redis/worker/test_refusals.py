@@ -31,7 +31,6 @@ from antiphon.shared_schemas.errors import ErrorCode
 from antiphon.shared_schemas.states import SessionKind
 from antiphon.shared_schemas.unit_result import UnitResult
 from support.scripted_engine import ScriptedConversation, ScriptedView
-from support.tools import WEATHER
 from support.worker_harness import open_worker_session
 
 CONTENT, BLOBS = flatten([ConversationMessage(Role.USER, (TextPart("hello"),))])
@@ -47,11 +46,6 @@ KINDS: dict[str, tuple[SessionKind, list[InEntry]]] = {
     ),
     "chat": (SessionKind.CHAT, [ChatIn(content=CONTENT, blobs=BLOBS, options=ChatOptions())]),
 }
-REFUSALS = [
-    (UnsupportedContent("the engine does not see", "content.0"), ErrorCode.INVALID_FIELD),
-    (ContextFull("the prompt is too long"), ErrorCode.CONTEXT_FULL),
-    (InputRefused("the voice is too short"), ErrorCode.INVALID_FIELD),
-]
 
 
 async def served(
@@ -90,8 +84,16 @@ def failing(error: Exception, monkeypatch: pytest.MonkeyPatch, step: str) -> dic
     return {"step": unit, "answer": answer, "greets": True}
 
 
-@pytest.mark.parametrize("step", KINDS)
-@pytest.mark.parametrize(("refusal", "code"), REFUSALS)
+@pytest.mark.parametrize(
+    ("step", "refusal", "code"),
+    [
+        # Only a conversation has a full context: a prompt can be shortened, and the session continues.
+        ("prepare", ContextFull("the prompt is too long"), ErrorCode.INVALID_FIELD),
+        ("unit", UnsupportedContent("no eyes", "content.0"), ErrorCode.INVALID_FIELD),
+        ("turn", InputRefused("the voice is too short"), ErrorCode.INVALID_FIELD),
+        ("chat", ContextFull("the history is too long"), ErrorCode.CONTEXT_FULL),
+    ],
+)
 async def test_a_refusal_is_no_error_of_the_engine(
     broker: Broker,
     settings: BrokerSettings,
@@ -102,44 +104,18 @@ async def test_a_refusal_is_no_error_of_the_engine(
 ) -> None:
     options = failing(refusal, monkeypatch, step)
     error, errors, refused, levels = await served(broker, settings, *KINDS[step], **options)
-    # Only a conversation has a full context: a prompt can be shortened, and the session continues.
-    expected = ErrorCode.INVALID_FIELD if step == "prepare" else code
-    assert (error.code, error.message) == (expected, str(refusal))
+    assert (error.code, error.message) == (code, str(refusal))
     assert errors == 0
     assert refused == {refusal.reason: 1}
     assert levels <= {"debug", "info"}
 
 
-@pytest.mark.parametrize("step", KINDS)
 async def test_an_error_of_the_engine_is_no_refusal(
-    broker: Broker, settings: BrokerSettings, monkeypatch: pytest.MonkeyPatch, step: str
+    broker: Broker, settings: BrokerSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = failing(EngineError("no memory left"), monkeypatch, step)
-    error, errors, refused, levels = await served(broker, settings, *KINDS[step], **options)
+    options = failing(EngineError("no memory left"), monkeypatch, "prepare")
+    error, errors, refused, levels = await served(broker, settings, *KINDS["prepare"], **options)
     assert error.code == ErrorCode.INFERENCE_ERROR
     assert errors == 1
     assert not refused
     assert "warning" in levels
-
-
-@pytest.mark.parametrize(
-    ("kind", "sent"),
-    [
-        (
-            SessionKind.CHAT,
-            ChatIn(content=CONTENT, blobs=BLOBS, options=ChatOptions(tools=[WEATHER])),
-        ),
-        (
-            SessionKind.AUDIO_DUPLEX,
-            PrepareIn(system_prompt="", config=DuplexConfig(greeting="Hello!")),
-        ),
-    ],
-)
-async def test_what_the_engine_does_not_offer_is_refused(
-    broker: Broker, settings: BrokerSettings, kind: SessionKind, sent: InEntry
-) -> None:
-    error, errors, refused, levels = await served(broker, settings, kind, [sent])
-    assert error.code == ErrorCode.INVALID_FIELD
-    assert errors == 0
-    assert refused == {RefusalReason.UNSUPPORTED: 1}
-    assert levels <= {"debug", "info"}

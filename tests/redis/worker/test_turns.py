@@ -10,7 +10,6 @@ from antiphon.broker.settings import BrokerSettings
 from antiphon.inference_worker.engines.types import (
     Delta,
     EngineError,
-    InputRefused,
     TooManyRequests,
 )
 from antiphon.inference_worker.sessions.turns.listening import MOST_BUFFERED_S
@@ -118,11 +117,10 @@ async def test_speech_interrupts_an_answer(open_session: OpenSession) -> None:
 
 
 @pytest.mark.parametrize(
-    "sound",
-    [cough, lambda: 0.12 * spoken(GERMANY, lead_s=0.0)],
-    ids=["a cough", "somebody far away"],
+    ("sound", "complete"),
+    [(cough, False), (lambda: 0.12 * spoken(GERMANY, lead_s=0.0), True)],
+    ids=["a cough while it is made", "somebody far away while it is played"],
 )
-@pytest.mark.parametrize("complete", [True, False])
 async def test_other_sounds_do_not_interrupt_an_answer(
     open_session: OpenSession, sound: Callable[[], Samples], complete: bool
 ) -> None:
@@ -252,7 +250,6 @@ async def test_a_recorded_answer_has_only_the_newest_sound_of_the_user(
     ("failure", "code"),
     [
         (EngineError("no memory left"), ErrorCode.INFERENCE_ERROR),
-        (InputRefused("unreadable"), ErrorCode.INVALID_FIELD),
         (TooManyRequests("later"), ErrorCode.RATE_LIMITED),
     ],
 )
@@ -368,25 +365,6 @@ async def test_speech_goes_on_at_another_worker(broker: Broker, settings: Broker
             assert received.item_id == began.item_id
             assert len(received.audio) / 2 > 0.8 * len(spoken(ITALY, lead_s=0.0))
             await client.receive_until(TurnDoneOut)
-
-
-@pytest.mark.parametrize("silence_ms", [300, 1000])
-async def test_other_settings_keep_what_was_said(
-    open_session: OpenSession, silence_ms: int
-) -> None:
-    half = len(QUESTION) // 2
-    config = TurnsConfig()
-    assert config.vad is not None
-    vad = config.vad.model_copy(update={"min_silence_duration_ms": silence_ms})
-    async with open_session() as (_, client):
-        await client.send(SettingsIn(config=config), *chunks(QUESTION[:half]))
-        began = await client.expect(VadOut)
-        await client.send(SettingsIn(config=config.model_copy(update={"vad": vad})))
-        await client.send(*chunks(QUESTION[half:]), *chunks(silence(0.5)))
-        received = await client.expect(ItemOut)
-        assert received.item_id == began.item_id
-        assert len(received.audio) / 2 > 0.8 * len(spoken(ITALY, lead_s=0.0))
-        await client.receive_until(TurnDoneOut)
 
 
 async def test_push_to_talk_in_the_middle_of_speech(open_session: OpenSession) -> None:

@@ -25,6 +25,8 @@ def _group() -> int:
 
 GROUP = _group()
 
+LAYER = "llm.model.layers.1"
+
 FORMATS = ("awq", "gptq", "gptq_act_order", "gptq_v2", "compressed", "compressed_asymmetric")
 
 CONFIGS: dict[str, dict[str, Any]] = {
@@ -140,14 +142,17 @@ def packed(weight: Tensor, form: str) -> tuple[dict[str, Tensor], Tensor]:
 
 
 def write_folder(folder: Path, form: str) -> dict[str, Tensor]:
-    """The tiny checkpoint in the format; returns the weights that the packed tensors mean."""
+    """The tiny checkpoint with a layer in the format; returns the weights that the packed tensors mean.
+
+    Plain loops need a second for each layer, and other programs leave some modules plain too.
+    """
     shutil.copy(CHECKPOINT / "tokenizer.json", folder)
     config = json.loads((CHECKPOINT / "config.json").read_bytes())
     (folder / "config.json").write_text(json.dumps(config | {"quantization_config": CONFIGS[form]}))
     stored, meant = load_file(CHECKPOINT / "model.safetensors"), dict[str, Tensor]()
     for name in list(stored):
         module = name.removesuffix(".weight")
-        if module.startswith("llm.model.layers.") and module.endswith("_proj"):
+        if module.startswith(f"{LAYER}.") and module.endswith("_proj"):
             parts, meant[name] = packed(stored.pop(name), form)
             stored |= {f"{module}.{leaf}": tensor for leaf, tensor in parts.items()}
     save_file(stored, folder / "model.safetensors")

@@ -172,8 +172,6 @@ def stream_embeds(network: MiniCPMO, wave: Samples, rows: Any) -> Any:
         assert stream.ready
         mel = stream.take()
         assert len(stream._waiting) == row["buffer_left"]
-        if length + (mel.shape[1] - 1) // 2 + 1 >= config.max_source_positions:
-            length = 0
         assert length == row["position_offset"]
         lead = 0 if row["chunk"] == 0 else 2
         steps = trim_redundant(
@@ -240,14 +238,18 @@ def forced_speech(
 
 
 @contextmanager
-def head_rows(network: MiniCPMO, rows: dict[str, int]) -> Iterator[None]:
-    """The reference wrote with these rows of the head replaced, so that answers end."""
+def head_rows(network: MiniCPMO, rows: dict[str, Any], scale: float = 1) -> Iterator[None]:
+    """The reference wrote with these rows of the head replaced, so that answers end: by another row, or by
+    one and its factor. Some answers were written with a flatter head.
+    """
     weight = network.llm.lm_head.weight
     kept = weight.detach().clone()
     try:
         with torch.no_grad():
             for row, other in rows.items():
-                weight[int(row)] = kept[other]
+                source, factor = other if isinstance(other, list) else (other, 1)
+                weight[int(row)] = kept[source] * factor
+            weight.mul_(scale)
         yield
     finally:
         with torch.no_grad():

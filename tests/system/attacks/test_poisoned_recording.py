@@ -28,13 +28,13 @@ from support.recorder_conversations import (
 from support.recorder_process import process, quick
 from support.turn_conversations import chat_done, chat_request
 
-SECONDS = 12
+SECONDS = 6
 PER_SECOND = 45
 """Diagnostics of 60 kB that the edge accepts."""
 
 METRICS = {f"metric_{n}": n for n in range(3500)}
 MOST_MIB = 40
-"""Without a limit, the recorder takes 500 MiB for this session."""
+"""Without a limit, the recorder takes 500 MiB for twelve seconds."""
 
 
 @pytest.fixture

@@ -3,14 +3,15 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import product
 from typing import Any
 
 import numpy as np
 import orjson
 import pybase64
-import pytest
 from websockets.typing import Subprotocol
 
+from antiphon.broker.client import Broker
 from antiphon.broker.settings import BrokerSettings
 from antiphon.shared_schemas.audio import INPUT_RATE, PcmFormat, to_pcm16
 from antiphon.shared_schemas.entries import ChatIn
@@ -21,6 +22,7 @@ from support.edge_harness import (
     PlayedSession,
     PlayedWorker,
     RunningEdge,
+    played_worker,
     running_edge,
 )
 from support.raw_client import Wire
@@ -111,31 +113,30 @@ async def test_a_resuming_client_may_choose_other_options(
         assert result["seq"] == prepared["seq"] + 16
 
 
-@pytest.mark.parametrize("path", ["/ws/chat", "/v1/realtime?mode=chat"])
-@pytest.mark.parametrize("binary", [True, False])
-async def test_media_of_several_pieces(
-    edge: RunningEdge, worker: PlayedWorker, path: str, binary: bool
-) -> None:
+async def test_media_of_several_pieces(edge: RunningEdge, broker: Broker) -> None:
     video = b"\0\0\0\x20ftypisom" + bytes(range(256)) * 12_000
-    data = video if binary else pybase64.b64encode_as_string(video)
-    asked = {"messages": [{"role": "user", "content": [{"type": "video", "data": data}]}]}
-    async with connected(edge, path) as client:
-        if path == "/ws/chat":
-            await client.socket.send(to_frame(asked))
-        else:
-            await client.expect("session.queue_done")
-            await client.send("session.init", payload={})
-            await client.expect("session.created")
-            await client.send("input.append", input=asked)
-        request: ChatIn = await (await worker.claim()).expect(ChatIn)
-    assert request.blobs == (video,)
+    async with played_worker(broker, slots=4) as worker:
+        for path, data in product(
+            ("/ws/chat", "/v1/realtime?mode=chat"), (video, pybase64.b64encode_as_string(video))
+        ):
+            asked = {"messages": [{"role": "user", "content": [{"type": "video", "data": data}]}]}
+            async with connected(edge, path) as client:
+                if path == "/ws/chat":
+                    await client.socket.send(to_frame(asked))
+                else:
+                    await client.expect("session.queue_done")
+                    await client.send("session.init", payload={})
+                    await client.expect("session.created")
+                    await client.send("input.append", input=asked)
+                request: ChatIn = await (await worker.claim()).expect(ChatIn)
+            assert request.blobs == (video,), (path, type(data))
 
 
-@pytest.mark.parametrize("query", ["?pcm=mp3", "?pcm="])
-async def test_an_unknown_format_is_rejected(edge: RunningEdge, query: str) -> None:
-    async with connected(edge, f"/ws/duplex/adx_1{query}") as client:
-        await client.expect_error("invalid_field", "pcm")
-        assert await client.close_code() == 1008
+async def test_an_unknown_format_is_rejected(edge: RunningEdge) -> None:
+    for pcm in ("mp3", ""):
+        async with connected(edge, f"/ws/duplex/adx_1?pcm={pcm}") as client:
+            await client.expect_error("invalid_field", "pcm")
+            assert await client.close_code() == 1008
 
 
 async def test_without_the_subprotocol_all_messages_are_text(edge: RunningEdge) -> None:

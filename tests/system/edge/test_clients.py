@@ -65,11 +65,7 @@ FORMS: dict[str, ClientOptions] = {
 }
 
 
-@pytest.fixture(params=list(FORMS))
-def how(request: pytest.FixtureRequest) -> ClientOptions:
-    return FORMS[request.param]
-
-
+in_every_form = pytest.mark.parametrize("how", FORMS.values(), ids=FORMS)
 in_16_bits = pytest.mark.parametrize("how", [FORMS["16-bit"]], ids=["16-bit"])
 """It differs most from text, and one module writes and reads the forms for all clients."""
 
@@ -86,6 +82,7 @@ async def stopped(session: PlayedSession) -> None:
     await session.end(EndReason.STOPPED)
 
 
+@in_every_form
 async def test_duplex(edge: RunningEdge, worker: PlayedWorker, how: ClientOptions) -> None:
     jpeg = picture()
     async with connect_duplex(edge.ws, video=True, **how) as client:
@@ -198,6 +195,7 @@ async def test_half_duplex_and_realtime_audio_that_the_edge_refuses_is_not_sent(
         await closing
 
 
+@pytest.mark.parametrize("how", [FORMS["text"], FORMS["16-bit"]], ids=["text", "16-bit"])
 async def test_chat(edge: RunningEdge, worker: PlayedWorker, how: ClientOptions) -> None:
     progress: list[float] = []
     parts = (

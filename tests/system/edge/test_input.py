@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import Any
 
 import pytest
 from websockets.exceptions import ConnectionClosed
@@ -80,14 +79,12 @@ async def test_invalid_utf8_closes_with_1007(
     assert "Traceback" not in caplog.text
 
 
-@pytest.mark.parametrize(
-    "sid", ["with space", "a.b", "x" * 65, "sl/ash", "%2e%2e", "caf\u00e9", "nul%00", ""]
-)
-async def test_an_id_outside_the_alphabet(edge: RunningEdge, sid: str) -> None:
-    async with edge.client(sid.replace(" ", "%20")) as client:
-        await client.expect_error("invalid_session_id", "session_id")
-        assert await client.close_code() == 1008
-        assert (await edge.edge.broker.queue.snapshot()).waiting == ()
+async def test_an_id_outside_the_alphabet(edge: RunningEdge) -> None:
+    for sid in ("with%20space", "a.b", "x" * 65, "sl/ash", "%2e%2e", "caf\u00e9", "nul%00", ""):
+        async with edge.client(sid) as client:
+            await client.expect_error("invalid_session_id", "session_id")
+            assert await client.close_code() == 1008
+            assert (await edge.edge.broker.queue.snapshot()).waiting == ()
 
 
 @pytest.mark.edge(input_ahead_s=3.0)
@@ -116,29 +113,3 @@ async def test_a_flood_of_messages_is_refused_and_the_session_continues(
         assert codes[0] == "not_ready"
         assert "input_backpressure" in codes
         assert (await session.row()).reason is None
-
-
-async def test_reference_paths(settings: BrokerSettings, broker: Broker, tmp_path: Any) -> None:
-    assets = tmp_path / "assets"
-    assets.mkdir()
-    (tmp_path / "secret.wav").write_bytes(b"RIFF")
-    (assets / "link.wav").symlink_to(tmp_path / "secret.wav")
-    async with (
-        running_edge(settings, assets_dir=assets) as edge,
-        played_worker(broker) as worker,
-        edge.client("adx_1") as client,
-    ):
-        await worker.claim()
-        await client.expect("queue_done")
-        for path in (
-            "assets/ref_audio/ref_minicpm_signature.wav",
-            "../secret.wav",
-            "/etc/passwd",
-            "link.wav",
-            "nul\0.wav",
-            "x" * 5000,
-            ".",
-        ):
-            await client.send("prepare", ref_audio_path=path)
-            error = await client.expect_error("invalid_field", "ref_audio_path")
-            assert "secret" not in error["message"]

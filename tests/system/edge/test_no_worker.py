@@ -29,6 +29,7 @@ from support.raw_client import Wire
 from support.stack import until
 
 SECOND = np.zeros(16_000, np.float32)
+PATIENCE_S = 5.0
 ESTIMATES = {"eta_seconds", "estimated_wait_s"}
 
 
@@ -101,19 +102,19 @@ async def test_a_place_says_that_no_worker_serves_its_kind(
         assert (item["estimated_wait_s"], item["reason"]) == (None, "kind_not_served")
 
 
-async def test_a_question_in_one_call_fails(edge: RunningEdge, broker: Broker) -> None:
-    client = AntiphonClient(edge.ws)
+async def _ask(edge: RunningEdge) -> None:
     with pytest.raises(NoAnswer, match="no worker is connected"):
-        await client.aask(SECOND, patience_s=5.0)
-    async with _worker(broker, SessionKind.OMNI_DUPLEX):
-        with pytest.raises(NoAnswer, match="no worker serves this kind of session"):
-            await client.aask(SECOND, patience_s=5.0)
+        await AntiphonClient(edge.ws).aask(SECOND, patience_s=PATIENCE_S)
 
 
-async def test_a_benchmark_reports_why_it_measures_nothing(
-    edge: RunningEdge, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("antiphon.cli.load.users._NO_WORKER_S", 5.0)
+async def _converse(edge: RunningEdge) -> None:
+    async with connect_realtime(edge.ws) as session:
+        with pytest.raises(NoAnswer, match="no worker"):
+            await session.wait_for_turn(no_worker_s=PATIENCE_S)
+
+
+async def _measure(edge: RunningEdge) -> None:
+    """A benchmark reports why it measures nothing."""
     kinds = (UserKind.AUDIO, UserKind.OMNI, UserKind.HALF_DUPLEX)
     plan = LoadPlan(sessions=3, kinds=kinds, seconds=1.0, patience_s=WITHIN_S)
     inputs = LoadInputs.of([SECOND], plan.speak_ratio)
@@ -124,20 +125,21 @@ async def test_a_benchmark_reports_why_it_measures_nothing(
     }
 
 
+async def test_programs_give_up_without_a_worker(
+    edge: RunningEdge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("antiphon.cli.load.users._NO_WORKER_S", PATIENCE_S)
+    await asyncio.gather(_ask(edge), _converse(edge), _measure(edge))
+
+
 async def test_a_client_waits_for_a_worker_that_loads(edge: RunningEdge, broker: Broker) -> None:
     await _loads(broker)
     async with connect_duplex(edge.ws) as session:
-        turn = asyncio.create_task(session.wait_for_turn(no_worker_s=5.0))
+        turn = asyncio.create_task(session.wait_for_turn(no_worker_s=PATIENCE_S))
         await _has_waited(broker)
         async with played_worker(broker) as worker:
             await worker.claim()
             await turn
-
-
-async def test_a_realtime_client_gives_up_without_a_worker(edge: RunningEdge) -> None:
-    async with connect_realtime(edge.ws) as session:
-        with pytest.raises(NoAnswer, match="no worker"):
-            await session.wait_for_turn(no_worker_s=5.0)
 
 
 async def test_a_session_that_has_lost_the_only_worker_gets_the_reason(

@@ -5,10 +5,12 @@ import pytest
 from jsonschema import Draft202012Validator
 from msgspec.structs import replace
 
+from antiphon.broker.client import Broker
 from support.edge_harness import (
     PlayedWorker,
     RunningEdge,
     base64_audio,
+    played_worker,
     result,
 )
 from support.resuming_client import Resumer
@@ -27,19 +29,20 @@ def _with(path: str, *asked: str) -> str:
     return f"{path}{'&' if '?' in path else '?'}{'&'.join(f'{a}=1' for a in asked)}"
 
 
-@pytest.mark.parametrize(("path", "first"), PATHS.items())
 async def test_capabilities_are_in_the_first_message_only(
-    edge: RunningEdge, worker: PlayedWorker, path: str, first: str
+    edge: RunningEdge, broker: Broker
 ) -> None:
-    async with edge.open(_with(path, "capabilities")) as client:
-        await worker.claim()
-        sent = (await client.expect(first))["capabilities"]
-        assert sent["protocol_version"] == 1
-        assert {"binary", "notices", "playback_ack", "resume"} <= set(sent["features"])
-        assert (sent["input_sample_rate"], sent["output_sample_rate"]) == (16_000, 24_000)
-        assert sent["limits"]["resume_grace_s"] == edge.edge.settings.resume_grace_s
-        await client.send("nonsense")
-        assert "capabilities" not in await client.expect("error")
+    async with played_worker(broker, slots=len(PATHS)) as worker:
+        for path, first in PATHS.items():
+            async with edge.open(_with(path, "capabilities")) as client:
+                await worker.claim()
+                sent = (await client.expect(first))["capabilities"]
+                assert sent["protocol_version"] == 1
+                assert {"binary", "notices", "playback_ack", "resume"} <= set(sent["features"])
+                assert (sent["input_sample_rate"], sent["output_sample_rate"]) == (16_000, 24_000)
+                assert sent["limits"]["resume_grace_s"] == edge.edge.settings.resume_grace_s
+                await client.send("nonsense")
+                assert "capabilities" not in await client.expect("error")
 
 
 async def test_a_chat_has_capabilities_in_its_first_message(edge: RunningEdge) -> None:
@@ -79,7 +82,7 @@ async def test_a_context_that_is_nearly_full(
         await client.expect("result")
 
 
-@pytest.mark.edge(realtime_audio_s=31.0, realtime_video_s=2.0)
+@pytest.mark.edge(realtime_audio_s=30.5, realtime_video_s=0.5)
 async def test_a_session_that_is_nearly_over(edge: RunningEdge, worker: PlayedWorker) -> None:
     """Clients that asked for it get one notice before the end; others get none."""
     path = "/v1/realtime?mode=audio"
@@ -92,7 +95,7 @@ async def test_a_session_that_is_nearly_over(edge: RunningEdge, worker: PlayedWo
         await other.expect("error", skip=queue)
     async with edge.open(_with("/v1/realtime?mode=video", "notices")) as short:
         sent = await short.expect("session.notice", skip=queue)
-        assert sent["seconds_left"] == 2.0
+        assert sent["seconds_left"] == 0.5
         closed = await short.expect("session.closed", skip=queue)
         assert closed["reason"] == "timeout"
 

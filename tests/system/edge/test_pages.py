@@ -55,41 +55,34 @@ async def http(edge: RunningEdge) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-@pytest.mark.parametrize(("path", "name"), PAGES.items())
-async def test_every_page_has_a_path(http: httpx.AsyncClient, path: str, name: str) -> None:
-    answer = await http.get(path)
-    assert (answer.status_code, f"<title>{name}</title>" in answer.text) == (200, True)
-    assert answer.headers["content-type"] == "text/html; charset=utf-8"
-    head = await http.head(path)
-    assert (head.status_code, head.content) == (200, b"")
-    assert head.headers["content-length"] == answer.headers["content-length"]
+async def test_every_page_has_a_path(http: httpx.AsyncClient) -> None:
+    for path, name in PAGES.items():
+        answer = await http.get(path)
+        assert (answer.status_code, f"<title>{name}</title>" in answer.text) == (200, True), path
+        assert answer.headers["content-type"] == "text/html; charset=utf-8"
+        head = await http.head(path)
+        assert (head.status_code, head.content) == (200, b""), path
+        assert head.headers["content-length"] == answer.headers["content-length"]
 
 
-@pytest.mark.parametrize("path", ["/mobile", "/mobile/", "/mobile-omni", "/mobile-omni/"])
-async def test_alternative_paths_of_the_video_call(http: httpx.AsyncClient, path: str) -> None:
-    answer = await http.get(path)
-    home = "../" if path.endswith("/") else "./"
-    assert (answer.status_code, answer.headers["location"]) == (302, f"{home}omni")
+LOCATIONS = {
+    **dict.fromkeys(("/mobile", "/mobile-omni"), (302, "./omni")),
+    **dict.fromkeys(("/mobile/", "/mobile-omni/"), (302, "../omni")),
+    "/omni/": (307, "../omni"),
+    "/omni//?preset=a%20b": (307, "../../omni?preset=a%20b"),
+    "/s/one:two/": (307, "../../s/one%3Atwo"),
+    "/api/apps/": (307, "../../api/apps"),
+    "/static": (307, "./static/"),
+    "//127.0.0.1/omni/": (404, None),
+}
 
 
-@pytest.mark.parametrize(
-    ("path", "location"),
-    [
-        ("/omni/", "../omni"),
-        ("/omni//?preset=a%20b", "../../omni?preset=a%20b"),
-        ("/s/one:two/", "../../s/one%3Atwo"),
-        ("/api/apps/", "../../api/apps"),
-        ("/static", "./static/"),
-        ("//127.0.0.1/omni/", None),
-    ],
-)
-async def test_a_slash_at_the_end_redirects_below_any_path_of_a_proxy(
-    edge: RunningEdge, path: str, location: str | None
+async def test_other_paths_redirect_below_any_path_of_a_proxy(
+    http: httpx.AsyncClient, edge: RunningEdge
 ) -> None:
-    async with httpx.AsyncClient() as client:
-        answer = await client.get(edge.url + path)
-    assert answer.headers.get("location") == location
-    assert answer.status_code == (307 if location else 404)
+    for path, expected in LOCATIONS.items():
+        answer = await http.get(edge.url + path)
+        assert (answer.status_code, answer.headers.get("location")) == expected, path
 
 
 async def test_addresses_of_a_page_fit_the_depth_of_its_path(
@@ -111,11 +104,8 @@ async def test_cache_headers(http: httpx.AsyncClient) -> None:
     assert (again.status_code, again.content) == (304, b"")
 
 
-@pytest.mark.parametrize(
-    "path", ["/static/large-1a2b.js", "/openapi.json", "/v1/realtime/schema.json"]
-)
 async def test_no_request_reads_or_compresses_a_file_or_describes_the_api(
-    http: httpx.AsyncClient, built: Path, path: str, monkeypatch: pytest.MonkeyPatch
+    http: httpx.AsyncClient, built: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise each of the requests that arrive together does it."""
 
@@ -125,13 +115,14 @@ async def test_no_request_reads_or_compresses_a_file_or_describes_the_api(
     monkeypatch.setattr(GZipResponder, "apply_compression", refused)
     monkeypatch.setattr(app, "get_openapi", refused)
     shutil.rmtree(built)
-    plain = await http.get(path, headers={"Accept-Encoding": "identity"})
-    for _ in range(2):
-        packed = await http.get(path, headers={"Accept-Encoding": "gzip"})
-        assert packed.headers["content-encoding"] == "gzip"
-        assert packed.headers["vary"] == "Accept-Encoding"
-        assert packed.content == plain.content
-    assert len(plain.content) > LARGE_BYTES
+    for path in ("/static/large-1a2b.js", "/openapi.json", "/v1/realtime/schema.json"):
+        plain = await http.get(path)
+        for _ in range(2):
+            packed = await http.get(path, headers={"Accept-Encoding": "gzip"})
+            assert packed.headers["content-encoding"] == "gzip", path
+            assert packed.headers["vary"] == "Accept-Encoding"
+            assert packed.content == plain.content
+        assert len(plain.content) > LARGE_BYTES
 
 
 async def test_security_headers(http: httpx.AsyncClient) -> None:
@@ -144,11 +135,9 @@ async def test_security_headers(http: httpx.AsyncClient) -> None:
     assert "microphone=(self)" in headers["permissions-policy"]
 
 
-@pytest.mark.parametrize(
-    "path", ["/static/none.js", "/static/../index.html", "/static/%2e%2e/index.html", "/static/"]
-)
-async def test_other_files_are_not_found(http: httpx.AsyncClient, path: str) -> None:
-    assert (await http.get(path)).status_code == 404
+async def test_other_files_are_not_found(http: httpx.AsyncClient) -> None:
+    for path in ("none.js", "../index.html", "%2e%2e/index.html", ""):
+        assert (await http.get(f"/static/{path}")).status_code == 404, path
 
 
 async def test_a_disabled_page_shows_a_notice(http: httpx.AsyncClient) -> None:
@@ -163,21 +152,18 @@ async def test_a_disabled_page_shows_a_notice(http: httpx.AsyncClient) -> None:
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 
 
-@pytest.mark.parametrize("path", ["/nowhere", "/omni/more", "/s/one/two", "/apidocs", "/v2/"])
-async def test_a_browser_gets_a_page_for_an_unknown_path(
-    http: httpx.AsyncClient, path: str
-) -> None:
-    answer = await http.get(path, headers=BROWSER)
-    assert (answer.status_code, "<title>not_found</title>" in answer.text) == (404, True)
-    assert answer.headers["vary"] == "Accept, Accept-Encoding"
-    assert "script-src 'self'" in answer.headers["content-security-policy"]
-    head = await http.head(path, headers=BROWSER)
-    assert (head.status_code, head.content) == (404, b"")
+async def test_a_browser_gets_a_page_for_an_unknown_path(http: httpx.AsyncClient) -> None:
+    for path in ("/nowhere", "/omni/more", "/s/one/two", "/apidocs", "/v2/"):
+        answer = await http.get(path, headers=BROWSER)
+        assert (answer.status_code, "<title>not_found</title>" in answer.text) == (404, True), path
+        assert answer.headers["vary"] == "Accept, Accept-Encoding"
+        assert "script-src 'self'" in answer.headers["content-security-policy"]
+        head = await http.head(path, headers=BROWSER)
+        assert (head.status_code, head.content) == (404, b""), path
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "accept"),
-    [
+async def test_other_clients_and_paths_get_a_problem(http: httpx.AsyncClient) -> None:
+    for method, path, accept in (
         ("GET", "/nowhere", "*/*"),
         ("GET", "/nowhere", "application/json"),
         ("POST", "/nowhere", BROWSER["Accept"]),
@@ -185,15 +171,11 @@ async def test_a_browser_gets_a_page_for_an_unknown_path(
         ("GET", "/v1/nowhere", BROWSER["Accept"]),
         ("GET", "/ws/nowhere", BROWSER["Accept"]),
         ("GET", "/s/one/meta.json", BROWSER["Accept"]),
-    ],
-)
-async def test_other_clients_and_paths_get_a_problem(
-    http: httpx.AsyncClient, method: str, path: str, accept: str
-) -> None:
-    answer = await http.request(method, path, headers={"Accept": accept})
-    said = answer.json()
-    problem = said["error"] if path.startswith("/v1/") else said
-    assert (answer.status_code, problem["code"]) == (404, "not_found")
+    ):
+        answer = await http.request(method, path, headers={"Accept": accept})
+        said = answer.json()
+        problem = said["error"] if path.startswith("/v1/") else said
+        assert (answer.status_code, problem["code"]) == (404, "not_found"), (method, path, accept)
 
 
 async def test_pages_need_no_key(settings: BrokerSettings, built: Path) -> None:

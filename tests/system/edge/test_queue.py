@@ -80,18 +80,17 @@ async def test_stop_leaves_the_queue(edge: RunningEdge, broker: Broker) -> None:
         assert (await ended(broker, "adx_first")).reason is EndReason.STOPPED
 
 
-@pytest.mark.parametrize("how", ["close", "abort"])
-async def test_a_client_that_leaves_frees_its_place(
-    edge: RunningEdge, broker: Broker, how: str
-) -> None:
+async def test_a_client_that_leaves_frees_its_place(edge: RunningEdge, broker: Broker) -> None:
     async with edge.client("adx_stays") as remaining:
         await remaining.expect("queued")
-        async with edge.client("adx_leaves") as leaving_client:
-            await leaving_client.expect("queued")
-            await (leaving_client.abort() if how == "abort" else leaving_client.socket.close())
-            row = await ended(broker, "adx_leaves", within_s=2)
-        assert row.reason is EndReason.CLIENT_GONE
-        await _reaches(remaining, 1, 1)
+        for how in ("close", "abort"):
+            async with edge.client(f"adx_{how}") as leaving:
+                await leaving.expect("queued")
+                await _reaches(remaining, 1, 2)
+                await (leaving.abort() if how == "abort" else leaving.socket.close())
+                row = await ended(broker, f"adx_{how}", within_s=2)
+            assert row.reason is EndReason.CLIENT_GONE
+            await _reaches(remaining, 1, 1)
 
 
 async def test_f9_a_client_that_disconnects_in_any_state_frees_its_worker(

@@ -180,10 +180,10 @@ async def test_a_request_with_mode_chat_resumes(
         assert json.loads(await late.socket.recv())["type"] == "response.output.delta"
 
 
-@pytest.mark.parametrize("token", ["chat_1-1.x", "chat_1.x", "-1.x", "rt_1.x", "x"])
-async def test_an_unknown_token_with_mode_chat_is_refused(edge: RunningEdge, token: str) -> None:
-    async with edge.open(f"/v1/realtime?mode=chat&resume_token={token}&seq=1") as opened:
-        assert await opened.close_code() == 4410
+async def test_an_unknown_token_with_mode_chat_is_refused(edge: RunningEdge) -> None:
+    for token in ("chat_1-1.x", "chat_1.x", "-1.x", "rt_1.x", "x"):
+        async with edge.open(f"/v1/realtime?mode=chat&resume_token={token}&seq=1") as opened:
+            assert await opened.close_code() == 4410, token
 
 
 @pytest.mark.edge(realtime_audio_s=0.5)

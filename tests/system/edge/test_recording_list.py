@@ -76,15 +76,12 @@ async def test_filters(http: httpx.AsyncClient, root: Path) -> None:
         assert len(await listed(http, since=since, until="9999-12-31T23:59:59-14:00")) == 3
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        *({"kind": "x"}, {"state": "x"}, {"since": "x"}, {"limit": 0}, {"limit": 201}),
-        *({"offset": -1}, {"text": "x" * 201}),
-    ],
-)
-async def test_invalid_queries(http: httpx.AsyncClient, query: Any) -> None:
-    assert (await http.get("/api/sessions", params=query)).status_code == 422
+async def test_invalid_queries(http: httpx.AsyncClient) -> None:
+    for name, value in (
+        *(("kind", "x"), ("state", "x"), ("since", "x"), ("limit", 0), ("limit", 201)),
+        *(("offset", -1), ("text", "x" * 201)),
+    ):
+        assert (await http.get("/api/sessions", params={name: value})).status_code == 422, name
 
 
 async def test_text_search(http: httpx.AsyncClient, root: Path) -> None:

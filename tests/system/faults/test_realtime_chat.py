@@ -1,7 +1,6 @@
 """`/v1/realtime?mode=chat` when its worker dies, its client is lost without a word, or its edge shuts down."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 import orjson
 import pytest
@@ -55,63 +54,39 @@ CHAT_MODE = "/v1/realtime?mode=chat"
 ASK = {"messages": [{"role": "user", "content": "Hello."}]}
 
 
-async def _wait_for_init(_: Wire) -> None:
-    """The state after `session.queue_done`."""
-
-
 async def _create(wire: Wire) -> None:
+    await wire.until("session.queue_done")
     await wire.send(type="session.init", payload={"mode": "turn_based"})
     await wire.until("session.created")
 
 
-async def _ask_once(wire: Wire) -> None:
-    await _create(wire)
-    await wire.send(type="input.append", input=ASK)
-    await wire.until("response.done")
-
-
-async def _ask_at_length(wire: Wire) -> None:
-    await _create(wire)
-    await wire.send(type="input.append", input=ASK)
-    await wire.until("response.output.delta")
+async def _is_closed(wire: Wire) -> None:
+    closed = await wire.expect("session.closed")
+    SERVER_V2.validate(closed)
+    assert closed["reason"] == "server_shutdown"
+    assert closed["diagnostic"]["message"]
+    assert await wire.close_code_after_all() == 1012
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize(
-    ("path", "reach"),
-    [
-        (CHAT_MODE, _wait_for_init),
-        ("/v1/realtime", _ask_once),
-    ],
-)
-async def test_sigterm_closes_a_connection_between_two_requests(
-    stack: Stack, path: str, reach: Callable[[Wire], Awaitable[None]]
+async def test_sigterm_lets_an_answer_end_and_closes_connections_between_two_requests(
+    stack: Stack,
 ) -> None:
     edge = stack.edge(drain_s=300.0)
-    stack.worker(engine_options=SIMULATED)
-    async with open_path(stack.ws_url, path) as wire:
-        await wire.until("session.queue_done")
-        await reach(wire)
+    stack.worker(engine_options=SLOW.replace("200", "20"), slots=3)
+    async with (
+        open_path(stack.ws_url, CHAT_MODE) as waits,
+        open_path(stack.ws_url, "/v1/realtime") as asked_once,
+        open_path(stack.ws_url, CHAT_MODE) as asks,
+    ):
+        await waits.until("session.queue_done")
+        for wire, message in ((asked_once, "response.done"), (asks, "response.output.delta")):
+            await _create(wire)
+            await wire.send(type="input.append", input=ASK)
+            await wire.until(message)
         stopping = asyncio.create_task(asyncio.to_thread(edge.stop))
-        closed = await wire.expect("session.closed")
-        SERVER_V2.validate(closed)
-        assert (closed["reason"], bool(closed["diagnostic"]["message"])) == (
-            "server_shutdown",
-            True,
-        )
-        assert await wire.close_code_after_all() == 1012
-        assert await stopping == 0
-
-
-@pytest.mark.extended
-async def test_sigterm_lets_an_answer_end_and_then_closes(stack: Stack) -> None:
-    edge = stack.edge(drain_s=300.0)
-    stack.worker(engine_options=SLOW.replace("200", "40"))
-    async with open_path(stack.ws_url, CHAT_MODE) as wire:
-        await wire.until("session.queue_done")
-        await _ask_at_length(wire)
-        stopping = asyncio.create_task(asyncio.to_thread(edge.stop))
-        await wire.until("response.done")
-        assert (await wire.expect("session.closed"))["reason"] == "server_shutdown"
-        assert await wire.close_code_after_all() == 1012
+        await _is_closed(waits)
+        await _is_closed(asked_once)
+        await asks.until("response.done")
+        await _is_closed(asks)
         assert await stopping == 0

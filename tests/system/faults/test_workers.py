@@ -64,27 +64,21 @@ async def stop_and_kill(worker: Service) -> None:
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize("step", ["short", "long"])
 async def test_a_worker_with_a_grace_shorter_than_its_drain_hands_its_sessions_over(
-    stack: Stack, step: str
+    stack: Stack,
 ) -> None:
-    """Also if the engine does not finish its step in time."""
+    """Although the engine does not finish its step in time."""
     stack.edge()
     first = stack.poisoned_worker(engine_options=SIMULATED, drain_s=60, stop_grace_s=4)
     async with open_wire(stack.ws_url, "adx_1") as wire:
         await wire.begin()
-        talker = Talker(wire)
-        await talker.talk(1)
+        await Talker(wire).talk(1)
         second = stack.worker(engine_options=SIMULATED)
-        if step == "long":
-            await wire.send_second(ENDLESS)
+        await wire.send_second(ENDLESS)
         await stop_and_kill(first)
-        if step == "long":
-            while (message := await wire.message())["type"] == "queue_update":
-                pass
-            assert (message["type"], message["current_time"]) == ("result", 2000)
-        else:
-            await talker.talk(1)
+        while (message := await wire.message())["type"] == "queue_update":
+            pass
+        assert (message["type"], message["current_time"]) == ("result", 2000)
         row = await row_of(stack, "adx_1")
         assert (row.epoch, row.attempt) == (2, 1)
         assert "session_recovered" in second.log

@@ -87,10 +87,6 @@ def test_sessions_without_a_worker_delay_no_others() -> None:
     assert waits == [WaitReason.KIND_NOT_SERVED, 0.0, WaitReason.WORKER_LOADING, 120.0]
 
 
-def test_a_job_of_an_unknown_worker_is_ignored() -> None:
-    assert estimate_waits([AUDIO], [job("gone", 9.0)], [worker()], LENGTHS) == [0.0]
-
-
 def test_durations_are_learnt_after_enough_samples() -> None:
     few = {b"ema:audio_duplex": b"40.0", b"count:audio_duplex": str(ENOUGH_SAMPLES - 1).encode()}
     many = {**few, b"count:audio_duplex": str(ENOUGH_SAMPLES).encode()}
@@ -105,13 +101,6 @@ def test_a_deleted_average_is_replaced_by_the_baseline() -> None:
 
 def flat(row: dict[bytes, bytes]) -> list[bytes]:
     return [part for pair in row.items() for part in pair]
-
-
-@pytest.mark.parametrize("kind", SessionKind)
-def test_the_default_baselines(kind: SessionKind) -> None:
-    expected = {"chat": 15, "half_duplex_audio": 180, "audio_duplex": 120, "omni_duplex": 90}
-    expected["turns"] = 300
-    assert SessionLengths.read([]).expected_s(kind) == expected[kind]
 
 
 WORKERS = st.lists(

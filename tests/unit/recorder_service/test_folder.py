@@ -211,9 +211,15 @@ def test_no_descriptor_is_left_after_each_try_on_a_full_disk(
 UNITS = 10
 
 
-@pytest.mark.parametrize("held", [{"in": 1, "out": 1}, {"in": 9, "out": 9}, {"in": 99, "out": 99}])
-@pytest.mark.parametrize("damaged", ["deleted", "cut"])
-@pytest.mark.parametrize("resumed", [False, True])
+@pytest.mark.parametrize(
+    ("resumed", "damaged", "held"),
+    [
+        (False, "deleted", {"in": 1, "out": 1}),
+        (True, "cut", {"in": 1, "out": 1}),
+        (True, "deleted", {"in": 9, "out": 9}),
+        (True, "cut", {"in": 99, "out": 99}),
+    ],
+)
 def test_a_lost_file_costs_its_sound_and_nothing_after_it(
     resumed: bool, damaged: str, held: dict[Side, float], tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,33 +28,27 @@ def starts(clips: list[PlacedClip]) -> list[int]:
     return [clip.start for clip in clips]
 
 
-def test_a_chunk_ends_at_its_arrival() -> None:
-    assert starts(place_captured(chunks(1000, 2000, 3000), RATE)) == [0, 1000, 2000]
-
-
-def test_a_late_chunk_is_placed_where_it_was_spoken() -> None:
-    """The network delayed the third chunk; those after it were on time."""
-    assert starts(place_captured(chunks(1000, 2000, 3700, 4000, 5000), RATE)) == [
-        0,
-        1000,
-        2000,
-        3000,
-        4000,
-    ]
-
-
-def test_a_burst_after_an_outage_is_placed_in_the_outage() -> None:
-    assert starts(place_captured(chunks(1000, 5000, 5001, 5002, 6000), RATE)) == [
-        0,
-        2000,
-        3000,
-        4000,
-        5000,
-    ]
-
-
-def test_a_pause_remains_a_pause() -> None:
-    assert starts(place_captured(chunks(1000, 2000, 9500, 10500), RATE)) == [0, 1000, 8500, 9500]
+@pytest.mark.parametrize(
+    ("arrivals", "places"),
+    [
+        pytest.param((1000, 2000, 3000), [0, 1000, 2000], id="a chunk ends at its arrival"),
+        pytest.param(
+            (1000, 2000, 3700, 4000, 5000), [0, 1000, 2000, 3000, 4000], id="the third is delayed"
+        ),
+        pytest.param(
+            (1000, 5000, 5001, 5002, 6000),
+            [0, 2000, 3000, 4000, 5000],
+            id="a burst after an outage",
+        ),
+        pytest.param((1000, 2000, 9500, 10500), [0, 1000, 8500, 9500], id="a pause stays a pause"),
+        pytest.param((5, 6, 7), [0, 1000, 2000], id="faster than real time"),
+        pytest.param((0, 0, 0), [0, 1000, 2000], id="all at once"),
+    ],
+)
+def test_a_chunk_is_placed_where_it_was_spoken(
+    arrivals: tuple[float, ...], places: list[int]
+) -> None:
+    assert starts(place_captured(chunks(*arrivals), RATE)) == places
 
 
 def test_jitter_makes_no_gaps() -> None:
@@ -69,11 +64,6 @@ def test_drift_is_corrected_in_steps() -> None:
     times = [1001.0 * n for n in range(1, 1000)]
     clips = place_captured(chunks(*times), RATE)
     assert all(0 <= at - clip.stop <= 201 for clip, at in zip(clips, times, strict=True))
-
-
-def test_audio_faster_than_real_time_is_placed_end_to_end_from_the_start() -> None:
-    assert starts(place_captured(chunks(5, 6, 7), RATE)) == [0, 1000, 2000]
-    assert starts(place_captured(chunks(0, 0, 0), RATE)) == [0, 1000, 2000]
 
 
 @given(st.lists(st.tuples(st.floats(0, 3000), st.integers(0, 2000)), max_size=30))

@@ -12,7 +12,7 @@ from antiphon.recorder_service.journal.state import RecordingJob, SessionEnding
 from antiphon.recorder_service.manifest.meta import read_meta
 from antiphon.recorder_service.media import media_suffix
 from antiphon.recorder_service.replay.merge import merge
-from antiphon.shared_schemas.audio import to_pcm16
+from antiphon.shared_schemas.audio import Samples, to_pcm16
 from antiphon.shared_schemas.config import ChatOptions
 from antiphon.shared_schemas.content import flatten
 from antiphon.shared_schemas.entries import (
@@ -40,6 +40,7 @@ from support.recorder_conversations import (
 )
 from support.tools import WEATHER, asks_weather, calls_weather, weather_result
 from support.turn_conversations import (
+    MOVIE,
     T0,
     chat_done,
     chat_request,
@@ -49,6 +50,7 @@ from support.turn_conversations import (
     half_duplex_talk,
     half_prepare,
     numbered,
+    picture,
     turn_done,
 )
 
@@ -131,6 +133,20 @@ def test_the_outcome_of_each_half_duplex_turn(tmp_path: Path) -> None:
     assert [e.get("speaking") for e in found["events"][2:4]] == [True, False]
     assert found["events"][2]["ts_ms"] == 300.0
     assert "missing" not in found
+    times = [event["ts_ms"] for event in found["events"]]
+    assert times == sorted(times)
+    folder = tmp_path / HALF.recording
+    for index in range(4):
+        assert_sound(
+            folder / f"user_audio/{index:03d}.wav", 16000, sound(500 + index, 1601 + index)
+        )
+    assert_sound(folder / "ai_audio/turn_0.wav", 24000, sound(600, 1200), sound(601, 777))
+    assert_sound(folder / "ai_audio/turn_1.wav", 24000, sound(602, 1200))
+    assert_sound(folder / "ai_audio/turn_3.wav", 24000, sound(603, 1200), sound(604, 1200))
+    assert_sound(folder / "ref_audio.wav", 16000, sound(77, 800))
+    assert_sound(folder / "system_audio_0.wav", 16000, sound(70, 300))
+    assert len(list((folder / "ai_audio").iterdir())) == 3
+    assert len(list((folder / "user_audio").iterdir())) == 4
     config = orjson.loads(files["meta.json"])["config"]
     assert config == found["config"]
     assert config["system_prompt"] == "Be kind. Be brief."
@@ -140,6 +156,49 @@ def test_the_outcome_of_each_half_duplex_turn(tmp_path: Path) -> None:
     meta = read_meta(tmp_path / HALF.recording)
     assert meta is not None
     assert (meta.turns, meta.chunks, meta.state) == (4, None, RecordingState.COMPLETE)
+
+
+def assert_sound(path: Path, rate: int, *pieces: Samples) -> None:
+    actual_rate, samples = read_wav(path)
+    assert actual_rate == rate
+    np.testing.assert_array_equal(samples, to_pcm16(np.concatenate(pieces)))
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+def test_everything_of_a_chat_is_kept(tmp_path: Path, streamed: bool) -> None:
+    files = finish(tmp_path, CHAT, numbered(chat_talk(streamed=streamed), TICKET))
+    folder, found = tmp_path / CHAT.recording, orjson.loads(files["recording.json"])
+    assert_sound(folder / "user_audio/000.wav", 16000, sound(1, 1600))
+    assert_sound(folder / "user_audio/001.wav", 16000, sound(2, 801))
+    assert (folder / "user_images/img_0.png").read_bytes() == picture("PNG")
+    assert (folder / "user_images/img_1.jpg").read_bytes() == picture("JPEG")
+    assert (folder / "user_images/img_2.webp").read_bytes() == picture("WEBP")
+    assert (folder / "user_videos/video_0.mp4").read_bytes() == MOVIE
+    whole = [sound(600 + i, 1000 + i) for i in range(5)] if streamed else [sound(800, 4801)]
+    assert_sound(folder / "ai_audio/turn_0.wav", 24000, *whole)
+    assert (found["mode"], found["config"]["system_prompt"]) == ("chat", "Be brief.")
+    assert found["config"]["generation"]["max_new_tokens"] == 99
+    (turn,) = found["turns"]
+    assert turn["input"]["text"] == "And this?"
+    assert turn["input"]["audio"] == "user_audio/000.wav"
+    assert turn["input"]["audios"] == ["user_audio/000.wav", "user_audio/001.wav"]
+    assert turn["input"]["images"] == [
+        *("user_images/img_0.png", "user_images/img_1.jpg", "user_images/img_2.webp")
+    ]
+    assert turn["input"]["videos"] == ["user_videos/video_0.mp4"]
+    assert turn["input"]["audio_duration_ms"] == 150
+    assert [message["role"] for message in turn["input"]["messages"]] == [
+        *("system", "user", "assistant", "user")
+    ]
+    assert turn["input"]["messages"][1]["parts"][1] == {
+        "type": "audio",
+        "file": "user_audio/000.wav",
+        "duration_ms": 100,
+    }
+    assert turn["output"]["text"] == "w0 w1 w2 w3 w4 "
+    assert turn["timing"]["elapsed_ms"] == 322.0
+    assert (turn["timing"]["tokens"], turn["timing"]["input_tokens"]) == (7, 42)
+    assert not {"stopped", "failed", "unfinished"} & set(turn)
 
 
 def test_a_greeting_is_a_turn_without_a_question(tmp_path: Path) -> None:

@@ -111,15 +111,6 @@ def test_large_frames_are_scaled_down(tmp_path: Path) -> None:
     assert picture.shape == (960, 1280, 3)
 
 
-def test_one_frame_is_shown_to_the_end(tmp_path: Path) -> None:
-    path = video(omni(b"", b"", jpeg(64, 48, GREEN), b"", b"").record(tmp_path))
-    ((at, picture),) = pictures(path)
-    assert at == pytest.approx(2.0, abs=0.001)
-    assert_colour(picture, GREEN)
-    with av.open(str(path)) as container:
-        assert container.duration / 1e6 == pytest.approx(5.0, abs=0.05)
-
-
 def test_several_frames_of_a_chunk_share_its_second(tmp_path: Path) -> None:
     talk = omni(jpeg(64, 48, RED))
     talk.chunk(2.0, tone(1.0, 300, IN), *(jpeg(64, 48, c) for c in (GREEN, BLUE, RED, GREEN)))

@@ -8,13 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from antiphon.shared_schemas.audio import PcmFormat
-from antiphon.shared_schemas.config import DuplexConfig
 from antiphon.shared_schemas.entries import (
     EPOCHS_PER_TICKET,
     ChunkIn,
     Entry,
-    PrepareIn,
     ResultOut,
     StopIn,
     StreamPosition,
@@ -50,21 +47,8 @@ def test_every_field_of_every_entry_survives(cls: type[Entry], data: st.DataObje
     assert unpack(as_read(pack(entry))) == entry
 
 
-def test_tags_identify_entries() -> None:
-    assert len({cls.tag for cls in ENTRY_CLASSES}) == len(ENTRY_CLASSES) >= 13
-
-
-@pytest.mark.parametrize(
-    "entry",
-    [
-        ChunkIn(audio=b""),
-        ChunkIn(audio=b"", frames=(b"",)),
-        ChunkIn(audio=b"\0\0", pcm=PcmFormat.S16, frames=tuple(bytes([i]) for i in range(12))),
-        PrepareIn(system_prompt="Sag „hallo“ \U0001f600 \u2028\0", config=DuplexConfig()),
-    ],
-    ids=["no audio", "an empty frame", "many frames", "unicode"],
-)
-def test_particular_entries_survive(entry: Entry) -> None:
+def test_more_than_ten_frames_keep_their_order() -> None:
+    entry = ChunkIn(audio=b"", frames=tuple(bytes([i]) for i in range(12)))
     assert unpack(as_read(pack(entry))) == entry
 
 

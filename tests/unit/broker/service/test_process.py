@@ -72,8 +72,13 @@ SERVICES = {
 }
 
 
-@pytest.mark.parametrize("module", SERVICES)
-@pytest.mark.parametrize("arguments", [("--help",), ("--dry-run",), ("--once", "extra"), ("",)])
+@pytest.mark.parametrize(
+    ("module", "arguments"),
+    [
+        *((module, ("--dry-run",)) for module in SERVICES),
+        *(("cleanup_job", arguments) for arguments in (("--help",), ("--once", "extra"), ("",))),
+    ],
+)
 def test_a_module_starts_no_service_with_arguments(
     module: str, arguments: tuple[str, ...], tmp_path: Path
 ) -> None:

@@ -86,12 +86,6 @@ async def test_a_chunk_may_have_its_own_slices() -> None:
         assert refused.value.field == "max_slice_nums"
 
 
-async def test_a_large_diagnostic_is_refused() -> None:
-    with pytest.raises(InvalidInput) as refused:
-        await _read({"type": "client_diagnostic", "metrics": {"log": "x" * 70_000}})
-    assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
-
-
 @pytest.mark.parametrize(("depth", "taken"), [(31, True), (32, False), (250, False), (500, False)])
 async def test_a_deep_diagnostic_is_refused(depth: int, taken: bool) -> None:
     """Deeper ones could not be stored with the recording."""
@@ -163,6 +157,8 @@ def test_voices_that_are_refused(tmp_path: Path) -> None:
         "../outside.wav": "no such",
         str(tmp_path / "outside.wav"): "no such",
         "missing.wav": "no such",
+        "x" * 5000: "no such",
+        ".": "no such",
         "": "no such",
         "a\0b": "no such",
     }.items():
@@ -183,7 +179,7 @@ def test_a_long_message_is_refused_before_it_is_parsed() -> None:
     assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
 
 
-@pytest.mark.parametrize("item", ["[]", "{}", "0", '{"a":0}', "[[0]]"])
+@pytest.mark.parametrize("item", ["0", "[[0]]"])
 def test_a_message_of_only_structure_is_refused_before_it_is_parsed(item: str) -> None:
     text = f'{{"type":"x","a":[{",".join([item] * 1_000_000)}]}}'
     for frame in (text, len(text).to_bytes(4, "little") + text.encode()):

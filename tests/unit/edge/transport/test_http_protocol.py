@@ -43,7 +43,8 @@ ANSWER = b"HTTP/1.1 200 OK"
 @pytest.fixture(autouse=True)
 def short_linger(monkeypatch: pytest.MonkeyPatch) -> None:
     """The clients of these tests send on after the answer."""
-    monkeypatch.setattr(http_protocol, "_LINGER_S", 0.3)
+    linger: Any = EdgeHttpProtocol._linger
+    monkeypatch.setattr(linger, "__defaults__", (0.3, REFUSED_BODY_BYTES))
 
 
 async def respond(send: Any, body: bytes = b"ok", status: int = 200) -> None:

@@ -8,6 +8,7 @@ from antiphon.inference_worker.engines.local import duplex
 from antiphon.inference_worker.engines.local.duplex import LocalDuplexView
 from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
+from support.llm_server import ScriptedServer, scripted_server
 from support.synthetic_speech import STEADY
 
 SLOTS = 3
@@ -22,6 +23,13 @@ def local_engine() -> Iterator[LocalProcessor]:
     engine.close()
 
 
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    """A server of a language model."""
+    with scripted_server() as scripted:
+        yield scripted
+
+
 @pytest.fixture(autouse=True)
 def _speech_may_be_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy machine needs longer than a unit for its speech, which then begins units later."""
@@ -30,12 +38,18 @@ def _speech_may_be_late(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def view(local_engine: LocalProcessor) -> Iterator[LocalDuplexView]:
-    """A prepared session that answers greedily and may speak from its first unit."""
+def new_view(local_engine: LocalProcessor) -> Iterator[LocalDuplexView]:
+    """A session that is not prepared: to read a prompt takes most of a second."""
     session = local_engine.set_duplex_mode()
-    session.prepare("You are a helpful assistant.", STEADY)
     yield session
     session.cleanup()
+
+
+@pytest.fixture
+def view(new_view: LocalDuplexView) -> LocalDuplexView:
+    """A prepared session that answers greedily and may speak from its first unit."""
+    new_view.prepare("You are a helpful assistant.", STEADY)
+    return new_view
 
 
 @pytest.fixture

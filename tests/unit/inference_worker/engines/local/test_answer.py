@@ -33,7 +33,7 @@ def generated(*pieces: str) -> LocalGeneration:
     return generation
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def speaker() -> Speaker:
     return Voices.load(ESPEAK, 170).speaker()
 

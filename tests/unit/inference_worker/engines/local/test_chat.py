@@ -12,6 +12,7 @@ from antiphon.inference_worker.engines.local.chat import NO_WORDS, LocalChatView
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
 from antiphon.inference_worker.engines.local.rules.answer import ENGLISH_ONLY
 from antiphon.inference_worker.engines.local.rules.situation import NO_PICTURE
+from antiphon.inference_worker.engines.local.voices.catalogue import ESPEAK
 from antiphon.inference_worker.engines.types import ContextFull, Delta, UnsupportedContent
 from antiphon.shared_schemas.audio import float_bytes
 from antiphon.shared_schemas.config import ChatOptions, GenerationConfig, TtsConfig
@@ -114,7 +115,7 @@ def test_a_spoken_question_is_answered_in_speech(view: LocalChatView) -> None:
 def test_a_message_without_words_gets_no_invented_answer(
     view: LocalChatView, message: ConversationMessage
 ) -> None:
-    view.prefill([message], options(tts=TtsConfig(enabled=True)))
+    view.prefill([message], options(tts=TtsConfig(enabled=True, voice=ESPEAK)))
     deltas = list(view.generate())
     assert text_of(deltas) == NO_WORDS
     assert np.concatenate([delta.audio for delta in deltas]).any()
@@ -311,7 +312,7 @@ def test_an_answer_by_rule_is_as_long_as_the_client_wants(
     view: LocalChatView, speaks: bool
 ) -> None:
     generation = GenerationConfig(max_new_tokens=3)
-    tts = TtsConfig(enabled=speaks)
+    tts = TtsConfig(enabled=speaks, voice=ESPEAK)
     asked = [asks(TextPart("whats 17 times 23"))]
     view.prefill(asked, options(generation=generation, tts=tts))
     deltas = list(view.generate())
@@ -322,7 +323,8 @@ def test_an_answer_by_rule_is_as_long_as_the_client_wants(
     assert sum(delta.n_tokens for delta in view.generate()) == 5
 
 
-def test_with_tools_the_model_answers(view: LocalChatView) -> None:
+def test_with_tools_the_model_answers(local_engine: LocalProcessor, view: LocalChatView) -> None:
+    assert not local_engine.info.calls_tools  # its template has none
     function = {"name": "clock", "description": "The time.", "parameters": {}}
     tools = [{"type": "function", "function": function}]
     view.prefill([asks(TextPart("What time is it?"))], options(tools=tools))

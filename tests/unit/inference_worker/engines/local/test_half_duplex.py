@@ -51,18 +51,24 @@ def config(*, speak: bool = True, tokens: int = 60) -> HalfDuplexConfig:
 
 
 @pytest.fixture
-def sessions(local_engine: LocalProcessor) -> Iterator[list[LocalHalfDuplexView]]:
-    views = [local_engine.set_half_duplex_mode() for _ in range(2)]
-    for view in views:
-        view.prepare(SYSTEM, config(speak=False))
-    yield views
-    for view in views:
-        view.cleanup()
+def new_view(local_engine: LocalProcessor) -> Iterator[LocalHalfDuplexView]:
+    """A session that is not prepared: to read a prompt takes most of a second."""
+    session = local_engine.set_half_duplex_mode()
+    yield session
+    session.cleanup()
 
 
 @pytest.fixture
-def view(sessions: list[LocalHalfDuplexView]) -> LocalHalfDuplexView:
-    return sessions[0]
+def view(new_view: LocalHalfDuplexView) -> LocalHalfDuplexView:
+    new_view.prepare(SYSTEM, config(speak=False))
+    return new_view
+
+
+@pytest.fixture
+def other_view(local_engine: LocalProcessor) -> Iterator[LocalHalfDuplexView]:
+    session = local_engine.set_half_duplex_mode()
+    yield session
+    session.cleanup()
 
 
 def answer(view: LocalHalfDuplexView, question: str) -> list[Delta]:
@@ -74,15 +80,17 @@ def text_of(deltas: list[Delta]) -> str:
     return "".join(delta.text for delta in deltas)
 
 
-def test_two_spoken_turns_of_which_the_second_needs_the_first(view: LocalHalfDuplexView) -> None:
-    prompt = view.prepare(NAMED, config())
-    first = answer(view, ITALY)
+def test_two_spoken_turns_of_which_the_second_needs_the_first(
+    new_view: LocalHalfDuplexView,
+) -> None:
+    prompt = new_view.prepare(NAMED, config())
+    first = answer(new_view, ITALY)
     assert "Rome" in text_of(first)
-    assert "Italy" in view.memo()["user"]
-    after_first = view.kv_cache_length
-    second = answer(view, AND_GERMANY)
+    assert "Italy" in new_view.memo()["user"]
+    after_first = new_view.kv_cache_length
+    second = answer(new_view, AND_GERMANY)
     assert "Berlin" in text_of(second)
-    assert prompt < after_first < view.kv_cache_length
+    assert prompt < after_first < new_view.kv_cache_length
     for deltas in (first, second):
         sound = np.concatenate([delta.audio for delta in deltas])
         assert share_recognised(text_of(deltas), transcribe(sound)) >= 0.6
@@ -111,8 +119,10 @@ def greeted(view: LocalHalfDuplexView) -> None:
     view.prepare(SYSTEM, config().model_copy(update={"greeting": GREETING}))
 
 
-def test_a_greeting_is_spoken_and_remembered(sessions: list[LocalHalfDuplexView]) -> None:
-    first, second = sessions
+def test_a_greeting_is_spoken_and_remembered(
+    new_view: LocalHalfDuplexView, other_view: LocalHalfDuplexView
+) -> None:
+    first, second = new_view, other_view
     greeted(first)
     clauses = list(first.greet(""))
     assert len(clauses) > 1
@@ -127,33 +137,32 @@ def test_a_greeting_is_spoken_and_remembered(sessions: list[LocalHalfDuplexView]
     assert GREETING in second._prepared_dialogue().messages()[0]["content"]
 
 
-def test_without_speech_the_text_arrives_word_by_word(view: LocalHalfDuplexView) -> None:
-    view.prepare(NAMED, config(speak=False))
-    deltas = answer(view, ITALY)
+def test_without_speech_the_text_arrives_word_by_word(new_view: LocalHalfDuplexView) -> None:
+    new_view.prepare(NAMED, config(speak=False))
+    deltas = answer(new_view, ITALY)
     assert len(deltas) > 4
     assert [delta.text.count(" ") for delta in deltas] == [0] + [1] * (len(deltas) - 1)
     assert all(delta.n_tokens > 0 for delta in deltas)
     assert not any(len(delta.audio) for delta in deltas)
 
 
-def test_a_clause_is_spoken_while_the_rest_is_generated(view: LocalHalfDuplexView) -> None:
-    view.prepare(SYSTEM, config(tokens=30))
-    spoken_answer = answer(view, STORY)
+def test_a_clause_is_spoken_while_the_rest_is_generated(new_view: LocalHalfDuplexView) -> None:
+    new_view.prepare(SYSTEM, config(tokens=30))
+    spoken_answer = answer(new_view, STORY)
     assert len(spoken_answer) > 1
     assert all(len(delta.audio) for delta in spoken_answer if any(map(str.isalnum, delta.text)))
-    view.prepare(SYSTEM, config(speak=False, tokens=30))
-    assert text_of(answer(view, STORY)) == text_of(spoken_answer)
+    new_view.prepare(SYSTEM, config(speak=False, tokens=30))
+    assert text_of(answer(new_view, STORY)) == text_of(spoken_answer)
 
 
-@pytest.mark.parametrize("asked", [True, False])
-def test_the_answer_to_a_goodbye_is_marked_on_request(
-    view: LocalHalfDuplexView, asked: bool
-) -> None:
-    view.prepare(SYSTEM, config(speak=False).model_copy(update={"end_on_goodbye": asked}))
+def test_the_answer_to_a_goodbye_is_marked_on_request(view: LocalHalfDuplexView) -> None:
+    assert text_of(answer(view, "See you later.")).endswith("It was nice to talk with you.")
+    assert "goodbye" not in view.memo()
+    view.prepare(SYSTEM, config(speak=False).model_copy(update={"end_on_goodbye": True}))
     answer(view, "Hello.")
     assert "goodbye" not in view.memo()
-    assert text_of(answer(view, "See you later.")).endswith("It was nice to talk with you.")
-    assert view.memo().get("goodbye", False) is asked
+    answer(view, "See you later.")
+    assert view.memo()["goodbye"] is True
     view.interrupted(100.0)
     assert "goodbye" not in view.memo()
 
@@ -206,20 +215,22 @@ def test_audio_without_a_word_is_no_turn(view: LocalHalfDuplexView) -> None:
     assert view.memo() == {}
 
 
-def test_another_worker_has_the_turns(sessions: list[LocalHalfDuplexView]) -> None:
-    first, second = sessions
-    spoken_part = text_of(answer(first, ITALY))
-    second.replay([Past(audio=None, text=spoken_part, memo=first.memo())])
-    assert second.kv_cache_length >= first.kv_cache_length - 2
-    assert "Berlin" in text_of(answer(second, AND_GERMANY))
+def test_another_worker_has_the_turns(
+    view: LocalHalfDuplexView, other_view: LocalHalfDuplexView
+) -> None:
+    spoken_part = text_of(answer(view, ITALY))
+    other_view.prepare(SYSTEM, config(speak=False))
+    other_view.replay([Past(audio=None, text=spoken_part, memo=view.memo())])
+    assert other_view.kv_cache_length >= view.kv_cache_length - 2
+    assert "Berlin" in text_of(answer(other_view, AND_GERMANY))
 
 
 @pytest.mark.parametrize("played_ms", [0.0, 1500.0])
 def test_another_worker_goes_on_with_an_interrupted_answer(
-    sessions: list[LocalHalfDuplexView], played_ms: float
+    new_view: LocalHalfDuplexView, other_view: LocalHalfDuplexView, played_ms: float
 ) -> None:
-    first, second = sessions
-    for view in sessions:
+    first, second = new_view, other_view
+    for view in (first, second):
         view.prepare(SYSTEM, config().model_copy(update={"barge_in": True}))
     whole = text_of(answer(first, "What can you do?"))
     memo = first.memo()
@@ -245,7 +256,6 @@ def test_an_interrupted_answer_of_a_worker_that_stored_only_its_transcript(
 
 
 def test_only_an_answer_that_may_be_interrupted_is_stored(view: LocalHalfDuplexView) -> None:
-    view.prepare(SYSTEM, config(speak=False))
     answer(view, "What can you do?")
     assert list(view.memo()) == ["user"]
     view.prepare(SYSTEM, config(speak=False).model_copy(update={"barge_in": True}))
@@ -260,13 +270,15 @@ def test_a_turn_without_a_transcript_is_transcribed_again(view: LocalHalfDuplexV
     assert "Italy" in view._prepared_dialogue().messages()[1]["content"]
 
 
-def test_another_worker_finishes_the_answer(sessions: list[LocalHalfDuplexView]) -> None:
-    first, second = sessions
-    deltas = answer(first, ITALY)
+def test_another_worker_finishes_the_answer(
+    view: LocalHalfDuplexView, other_view: LocalHalfDuplexView
+) -> None:
+    deltas = answer(view, ITALY)
     spoken_part, rest = text_of(deltas[:3]), text_of(deltas[3:])
-    second.prefill(spoken(ITALY))
-    assert text_of(list(second.resume(spoken_part))) == rest
-    assert second._prepared_dialogue().messages() == first._prepared_dialogue().messages()
+    other_view.prepare(SYSTEM, config(speak=False))
+    other_view.prefill(spoken(ITALY))
+    assert text_of(list(other_view.resume(spoken_part))) == rest
+    assert other_view._prepared_dialogue().messages() == view._prepared_dialogue().messages()
 
 
 def test_the_oldest_turns_are_dropped_at_the_limit(view: LocalHalfDuplexView) -> None:
@@ -277,25 +289,25 @@ def test_the_oldest_turns_are_dropped_at_the_limit(view: LocalHalfDuplexView) ->
 
 
 def test_an_invalid_prepare_is_refused_by_name(
-    view: LocalHalfDuplexView, monkeypatch: pytest.MonkeyPatch
+    new_view: LocalHalfDuplexView, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     voice = AudioPart(np.zeros(16000, dtype="<f4").tobytes())
     mimic = (TextPart("Mimic the voice."), voice, TextPart("Be brief."))
-    assert view.prepare(ConversationMessage(Role.SYSTEM, mimic), config()) > 0
+    assert new_view.prepare(ConversationMessage(Role.SYSTEM, mimic), config()) > 0
     with pytest.raises(UnsupportedContent) as refused:
-        view.prepare(ConversationMessage(Role.SYSTEM, (*mimic, ImagePart(b""))), config())
+        new_view.prepare(ConversationMessage(Role.SYSTEM, (*mimic, ImagePart(b""))), config())
     assert refused.value.field == "system_content.3"
     monkeypatch.setattr(models, "NEXT_UTTERANCE_TOKENS", 352)
     with pytest.raises(ContextFull, match="100 is the most that fit"):
-        view.prepare(ConversationMessage(Role.SYSTEM, (TextPart("word " * 110),)), config())
+        new_view.prepare(ConversationMessage(Role.SYSTEM, (TextPart("word " * 110),)), config())
 
 
-def test_a_picture_of_the_prompt_is_described(view: LocalHalfDuplexView) -> None:
+def test_a_picture_of_the_prompt_is_described(new_view: LocalHalfDuplexView) -> None:
     shown = (TextPart("Be brief."), ImagePart(photograph("cat")))
-    view.prepare(ConversationMessage(Role.SYSTEM, shown), config())
-    prompt = view._prepared_dialogue().messages()[0]["content"]
+    new_view.prepare(ConversationMessage(Role.SYSTEM, shown), config())
+    prompt = new_view._prepared_dialogue().messages()[0]["content"]
     assert "Be brief. (The picture shows a brown cat.)" in prompt
-    assert text_of(answer(view, "What do you see?")) == "I see a brown cat."
+    assert text_of(answer(new_view, "What do you see?")) == "I see a brown cat."
 
 
 def test_a_model_that_sees_gets_the_pictures_of_the_prompt() -> None:
@@ -342,12 +354,11 @@ def test_long_speech_is_split_where_it_is_quiet() -> None:
 
 
 def test_a_spoken_question_to_itself_is_answered_by_rule(
-    sessions: list[LocalHalfDuplexView],
+    view: LocalHalfDuplexView, other_view: LocalHalfDuplexView
 ) -> None:
-    deltas = answer(sessions[0], "What is your name?")
-    said = text_of(deltas)
+    said = text_of(answer(view, "What is your name?"))
     assert said.startswith("My name is Antiphon.")
-    repeated = answer(sessions[0], "Repeat that, please.")
-    assert text_of(repeated) == said
-    sessions[1].replay([Past(text=said, audio=None, memo={"user": "What is your name?"})])
-    assert text_of(answer(sessions[1], "Repeat that, please.")) == said
+    assert text_of(answer(view, "Repeat that, please.")) == said
+    other_view.prepare(SYSTEM, config(speak=False))
+    other_view.replay([Past(text=said, audio=None, memo={"user": "What is your name?"})])
+    assert text_of(answer(other_view, "Repeat that, please.")) == said

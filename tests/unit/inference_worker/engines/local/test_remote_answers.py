@@ -23,19 +23,12 @@ from support.llm_server import (
     event,
     refuses,
     says,
-    scripted_server,
 )
 from support.redis_server import wait_until
 
 QUESTION = [{"role": "user", "content": "What is up?"}]
 PICTURE = {"type": "image_url", "image_url": {"url": "data:,"}}
 DONE = event("[DONE]")
-
-
-@pytest.fixture
-def server() -> Iterator[ScriptedServer]:
-    with scripted_server() as scripted:
-        yield scripted
 
 
 @pytest.fixture
@@ -70,15 +63,11 @@ HARMONY = "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>
 @pytest.mark.parametrize(
     "thoughts",
     [
-        "<think>Hm.</think>\n\n",
-        "\n<think>\nHm.\n</think> ",
-        "<thinking>Hm. 1 < 2</thinking>",
-        "<think></think><think>Hm.</think>",
-        "[THINK]Hm.[/THINK]",
-        "</think>\n\n",
+        "<think>Hm.</think>\n\n", "\n<think>\nHm.\n</think> ", "<thinking>Hm. 1 < 2</thinking>",
+        "<think></think><think>Hm.</think>", "[THINK]Hm.[/THINK]", "</think>\n\n",
         HARMONY,
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("piece", [1, 7, 1000])
 def test_thoughts_at_the_begin_of_an_answer_are_left_out(
     llm: RemoteLanguageModel, server: ScriptedServer, thoughts: str, piece: int
@@ -91,13 +80,10 @@ def test_thoughts_at_the_begin_of_an_answer_are_left_out(
 @pytest.mark.parametrize(
     "text",
     [
-        "In HTML-like tags, <think> and </think> surround thoughts.",
-        "Write <think> first.",
-        "It ends with `</think>`. Or with '</think>'.",
-        "1 < 2 <",
-        " <",
+        "In HTML-like tags, <think> and </think> surround thoughts.", "Write <think> first.",
+        "It ends with `</think>`. Or with '</think>'.", "1 < 2 <", " <",
     ],
-)
+)  # fmt: skip
 def test_an_answer_may_speak_of_the_marks(
     llm: RemoteLanguageModel, server: ScriptedServer, text: str
 ) -> None:
@@ -160,12 +146,10 @@ def test_a_model_that_thinks_is_asked_not_to(
 @pytest.mark.parametrize(
     "message",
     [
-        "Unrecognized request argument supplied: reasoning_effort",
-        "invalid think value: none",
-        "Budget 0 is invalid. This model only works in thinking mode.",
-        "extra fields not permitted",
+        "Unrecognized request argument supplied: reasoning_effort", "invalid think value: none",
+        "Budget 0 is invalid. This model only works in thinking mode.", "extra fields not permitted",
     ],
-)
+)  # fmt: skip
 def test_thoughts_that_cannot_be_turned_off_have_their_own_room(
     llm: RemoteLanguageModel, server: ScriptedServer, message: str
 ) -> None:

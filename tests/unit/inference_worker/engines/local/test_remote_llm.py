@@ -46,12 +46,6 @@ SECRET = "My bank account number is 12345678."
 QUESTION = [{"role": "user", "content": SECRET}]
 
 
-@pytest.fixture
-def server() -> Iterator[ScriptedServer]:
-    with scripted_server() as scripted:
-        yield scripted
-
-
 MADE: list[RemoteLanguageModel] = []
 
 

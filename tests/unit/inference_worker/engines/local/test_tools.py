@@ -33,7 +33,7 @@ def engine_with_tools() -> Iterator[LocalProcessor]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(llm, "_parameters", parameters)
-        engine = LocalProcessor(LocalOptions(slots=1, context_tokens=1024))
+        engine = LocalProcessor(LocalOptions(slots=1, context_tokens=1024, voice=ESPEAK))
         engine.load(lambda _: None)
     yield engine
     engine.close()
@@ -51,18 +51,16 @@ def options(tokens: int = 60, **values: object) -> ChatOptions:
     return ChatOptions.model_validate({"generation": generation, "tools": [WEATHER], **values})
 
 
-def test_the_bundled_model_does_not_know_tools(local_engine: LocalProcessor) -> None:
-    assert not local_engine.info.calls_tools
-
-
 def test_the_model_knows_tools(engine_with_tools: LocalProcessor) -> None:
     assert engine_with_tools.info.calls_tools
 
 
-def test_a_call_is_structured_and_not_text(view: LocalChatView) -> None:
-    assert view.prefill([*HABIT, asks_weather("Paris")], options()) > 150
+def test_a_call_is_structured_and_neither_shown_nor_spoken(view: LocalChatView) -> None:
+    speaks = options(tts=TtsConfig(enabled=True, voice=ESPEAK))
+    assert view.prefill([*HABIT, asks_weather("Paris")], speaks) > 150
     deltas = list(view.generate())
     assert "".join(delta.text for delta in deltas) == ""
+    assert sum(len(delta.audio) for delta in deltas) == 0
     (call,) = [call for delta in deltas for call in delta.tool_calls]
     assert (call.name, json.loads(call.arguments)) == ("get_weather", {"city": "Paris"})
     assert len(call.id) > 20
@@ -74,17 +72,10 @@ def test_a_call_is_structured_and_not_text(view: LocalChatView) -> None:
 def test_a_call_can_be_demanded(view: LocalChatView, *, must_call: bool) -> None:
     """The small model does not call a tool here by itself."""
     view.prefill([asks_weather("Paris")], options(must_call=must_call))
-    calls = [call.name for delta in view.generate() for call in delta.tool_calls]
-    assert calls == (["get_weather"] if must_call else [])
-
-
-def test_a_spoken_answer_does_not_speak_its_call(view: LocalChatView) -> None:
-    view.prefill(
-        [*HABIT, asks_weather("Paris")], options(tts=TtsConfig(enabled=True, voice=ESPEAK))
-    )
     deltas = list(view.generate())
-    assert [call.name for delta in deltas for call in delta.tool_calls] == ["get_weather"]
-    assert sum(len(delta.audio) for delta in deltas) == 0
+    calls = [call.name for delta in deltas for call in delta.tool_calls]
+    assert calls == (["get_weather"] if must_call else [])
+    assert any(delta.text for delta in deltas) is not must_call
 
 
 def test_a_call_that_the_limit_cuts_off_is_left_out(view: LocalChatView) -> None:

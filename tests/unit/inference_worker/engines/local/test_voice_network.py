@@ -11,8 +11,10 @@ from antiphon.inference_worker.engines.common.onnx import cpu_session
 from antiphon.inference_worker.engines.common.onnx_file import ElementType, Network, Node
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
 from antiphon.inference_worker.engines.local.voices import kokoro, network
+from antiphon.inference_worker.engines.local.voices.catalogue import DEFAULT_VOICE
 from antiphon.inference_worker.engines.local.voices.kokoro import Kokoro, load_style
 from antiphon.inference_worker.engines.local.voices.network import use_signed_inputs
+from antiphon.inference_worker.engines.local.voices.voice import KokoroVoice
 from antiphon.shared_schemas.audio import Samples
 
 pytestmark = pytest.mark.speech
@@ -23,15 +25,16 @@ _SYMBOLS = (46, 43, 16, 47, 69, 50, 57, 16, 61, 51, 46, 4)
 def test_no_sample_changes_on_this_machine(
     local_engine: LocalProcessor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    del local_engine  # the weights are installed
+    def said(network: Kokoro) -> Samples:
+        return network.speak(_SYMBOLS, load_style("af_heart")).audio
 
-    def said() -> Samples:
-        return Kokoro().speak(_SYMBOLS, load_style("af_heart")).audio
-
-    chosen = said()
+    assert local_engine._models is not None
+    voice = local_engine._models.voices.by_id[DEFAULT_VOICE]
+    assert isinstance(voice, KokoroVoice)
+    chosen = said(voice._network)
     monkeypatch.setattr(kokoro, "signed_inputs_are_better", lambda: False)
     assert len(chosen) > 1000
-    assert np.array_equal(chosen, said())
+    assert np.array_equal(chosen, said(Kokoro()))
 
 
 @pytest.mark.parametrize(

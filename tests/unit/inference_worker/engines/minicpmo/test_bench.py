@@ -34,18 +34,25 @@ ROOT = Path(__file__).parents[5]
 FIRST_GPU = ROOT / "bench" / "first_gpu.sh"
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="takes minutes on a GPU")
-def test_the_bench_and_its_report_run_without_a_gpu(tmp_path: Path) -> None:
-    """The second call of `first_gpu.sh`: paced units of one session, and of two."""
-    short = {"sessions": "1,2", "units": 1, "tokens": 2, "context": 512, "voice-seconds": 1}
-    paths = {"FIRST_GPU_FOLDER": str(tmp_path / "empty"), "OUT": str(tmp_path)}
-    ran = subprocess.run(
-        [FIRST_GPU, "2", "--frames", *(f"--{name}={value}" for name, value in short.items())],
-        env={**os.environ, **paths, "PYTHON": sys.executable, "OMP_NUM_THREADS": "1"},
+def first_gpu(
+    *arguments: str, folder: Path, **environment: object
+) -> subprocess.CompletedProcess[str]:
+    given = {"FIRST_GPU_FOLDER": folder, "PYTHON": sys.executable, **environment}
+    return subprocess.run(
+        [FIRST_GPU, *arguments],
+        env=os.environ | {name: str(value) for name, value in given.items()},
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="takes minutes on a GPU")
+def test_the_bench_and_its_report_run_without_a_gpu(tmp_path: Path) -> None:
+    """The second call of `first_gpu.sh`: paced units of one session, and of two."""
+    short = {"sessions": "1,2", "units": 1, "tokens": 2, "context": 512, "voice-seconds": 1}
+    options = ("--frames", *(f"--{name}={value}" for name, value in short.items()))
+    ran = first_gpu("2", *options, folder=tmp_path / "empty", OUT=tmp_path, OMP_NUM_THREADS=1)
     assert ran.returncode == 0, ran.stderr
     assert "No GPU here" in ran.stdout
     for stage in ("DecodeSpeech", "EncodeImages", "Token2wav, wait of a session"):
@@ -63,13 +70,7 @@ def test_the_bench_and_its_report_run_without_a_gpu(tmp_path: Path) -> None:
 
 def test_packages_for_another_python_are_named(tmp_path: Path) -> None:
     (tmp_path / "python-version").write_text("2.7\n")
-    ran = subprocess.run(
-        [FIRST_GPU, "2"],
-        env={**os.environ, "FIRST_GPU_FOLDER": str(tmp_path), "PYTHON": sys.executable},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ran = first_gpu("2", folder=tmp_path)
     here = ".".join(map(str, sys.version_info[:2]))
     assert ran.returncode == 1
     assert f"are for Python 2.7, but {sys.executable} is {here}" in ran.stderr
@@ -99,14 +100,7 @@ def run_with_failures(
     text = SCRIPTED_PYTHON.format(python=sys.executable, fails=fails, calls=str(calls))
     python.write_text(text)
     python.chmod(0o755)
-    paths = {"FIRST_GPU_FOLDER": str(tmp_path / "empty"), "OUT": str(tmp_path / "out")}
-    ran = subprocess.run(
-        [FIRST_GPU, call],
-        env={**os.environ, **paths, "PYTHON": str(python)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ran = first_gpu(call, folder=tmp_path / "empty", OUT=tmp_path / "out", PYTHON=python)
     return calls.read_text().splitlines(), ran
 
 

@@ -191,6 +191,8 @@ def test_a_slot_is_clean_for_the_next_session(processor: MiniCPMOProcessor) -> N
     with pytest.raises(EngineError, match="not finite"):
         unit(first, seconds("w_omni", 4)[3])
     first.cleanup()
+    for cache in (runner.text_cache, runner.audio_cache, runner.speech_cache):
+        assert not any(keys[slot, : cache.positions].any() for keys in cache.keys)
     second = begin(processor)
     assert second._lease.slot == slot
     assert talk(second, seconds("w_omni", 3))[0] == want
@@ -376,21 +378,6 @@ def test_slots_are_limited_and_released(processor: MiniCPMOProcessor) -> None:
     for view in views:
         view.cleanup()
     processor.set_duplex_mode().cleanup()
-
-
-def test_many_sessions_leave_nothing_behind(processor: MiniCPMOProcessor) -> None:
-    [audio] = seconds("w31", 1)
-    runner = processor._parts.engine._runner if processor._parts else None
-    assert runner is not None
-    held = runner.text_cache.bytes
-    for _ in range(3 * SLOTS):
-        view = begin(processor)
-        unit(view, audio)
-        view.cleanup()
-    assert runner.text_cache.bytes == held
-    caches = (runner.text_cache, runner.audio_cache, runner.speech_cache)
-    for cache in caches:
-        assert all(keys[:, : cache.positions].eq(0).all() for keys in cache.keys)
 
 
 class Gate:

@@ -1,3 +1,5 @@
+"""The rules of full duplex; `common/test_endpointing.py` has the detector with those of half duplex."""
+
 from antiphon.inference_worker.engines.common.endpointing import Endpoint, EndpointDetector
 from antiphon.inference_worker.engines.local.hearing.speech_input import (
     LIKELY_SILENCE_MS,
@@ -18,39 +20,12 @@ def likely_end(detector: EndpointDetector) -> Endpoint | None:
     return detector.utterance_after(LIKELY_SILENCE_MS)
 
 
-def test_silence_never_ends_an_utterance() -> None:
-    assert feed(EndpointDetector(RULES), 0.1, 500) == []
-
-
-def test_an_utterance_ends_after_the_silence_and_spans_the_voiced_frames() -> None:
-    detector = EndpointDetector(RULES)
-    feed(detector, 0.0, 10)
-    assert feed(detector, 0.9, 20) == []
-    assert feed(detector, 0.0, END_FRAMES - 1) == []
-    assert feed(detector, 0.0, 1) == [Endpoint(10, 30, is_utterance=True)]
-    assert detector.start is None
-
-
-def test_a_pause_shorter_than_the_silence_does_not_end_it() -> None:
-    detector = EndpointDetector(RULES)
-    feed(detector, 0.9, 20)
-    assert feed(detector, 0.0, END_FRAMES - 1) == []
-    feed(detector, 0.9, 5)
-    assert feed(detector, 0.0, END_FRAMES) == [Endpoint(0, 39, is_utterance=True)]
-
-
 def test_uncertain_frames_continue_speech_but_do_not_begin_it() -> None:
     detector = EndpointDetector(RULES)
     feed(detector, 0.4, 50)
     assert detector.start is None
     feed(detector, 0.9, 10)
     assert feed(detector, 0.4, 50) == []
-
-
-def test_a_short_noise_is_no_utterance() -> None:
-    detector = EndpointDetector(RULES)
-    feed(detector, 0.9, MIN_FRAMES - 1)
-    assert feed(detector, 0.0, END_FRAMES) == [Endpoint(0, MIN_FRAMES - 1, is_utterance=False)]
 
 
 def test_voiced_time_counts_the_current_speech_only() -> None:
@@ -102,7 +77,7 @@ def test_a_short_noise_ends_at_the_usual_silence() -> None:
     detector = EndpointDetector(RULES)
     detector.longest_silence_ms = 3 * RULES.end_silence_ms
     feed(detector, 0.9, MIN_FRAMES - 1)
-    assert len(feed(detector, 0.0, END_FRAMES)) == 1
+    assert feed(detector, 0.0, END_FRAMES) == [Endpoint(0, MIN_FRAMES - 1, is_utterance=False)]
 
 
 def test_listen_prob_scale_makes_it_eager_or_reluctant() -> None:

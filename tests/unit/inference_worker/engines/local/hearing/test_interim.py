@@ -160,13 +160,13 @@ def test_a_session_gets_the_words_that_it_asks_for(
 
 
 def test_what_the_user_says_into_an_answer_is_shown_when_it_interrupts(
-    view: LocalDuplexView, lengths: list[int]
+    new_view: LocalDuplexView, lengths: list[int]
 ) -> None:
-    view.prepare("", DuplexConfig(**{**STEADY.model_dump(), "interim_transcripts": True}))
-    before = ask_until_speech(view, "Tell me a story about a dog and a cat who live on a farm.")
+    new_view.prepare("", DuplexConfig(**{**STEADY.model_dump(), "interim_transcripts": True}))
+    before = ask_until_speech(new_view, "Tell me a story about a dog and a cat who live on a farm.")
     assert not before[-1].end_of_turn
     asked = len(lengths)
-    first, *rest = run_units(view, units_of(spoken(ITALY, lead_s=0.0)))
+    first, *rest = run_units(new_view, units_of(spoken(ITALY, lead_s=0.0)))
     assert (first.is_listen, first.interim_user_text) == (True, "")
     assert "Italy" in str([result.interim_user_text or result.memo for result in rest])
     assert len(lengths) - asked <= len(rest)

@@ -77,8 +77,6 @@ def test_the_question_that_the_pages_suggest_first_is_recognised(
     ("voice", "question"),
     [
         ("michael", "What is two plus two?"),
-        ("emma", "What is two plus two?"),
-        ("michael", "Why is the sky blue?"),
         ("emma", "What is seventeen times twenty-three?"),
         ("bella", "What year is it?"),
     ],

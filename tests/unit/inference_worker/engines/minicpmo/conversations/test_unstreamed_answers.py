@@ -1,9 +1,5 @@
 """Answers of chats that are not streamed, compared with the tokens and codes of the reference."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
-
 import pytest
 import torch
 from torch.testing import assert_close
@@ -27,7 +23,7 @@ from antiphon.inference_worker.engines.types import ContextFull
 from antiphon.shared_schemas.config import GenerationConfig
 from support.minicpmo import golden_set
 from support.minicpmo.network_parts import runner_of
-from support.minicpmo.step_recorder import GREEDY, RecordedDraws, Recorder, session_of
+from support.minicpmo.step_recorder import GREEDY, RecordedDraws, Recorder, head_rows, session_of
 
 FACTS = golden_set.facts_if_recorded("j_unstreamed_answers")
 
@@ -35,22 +31,6 @@ FACTS = golden_set.facts_if_recorded("j_unstreamed_answers")
 @pytest.fixture(scope="module")
 def runner(network: MiniCPMO, tokenizer: Tokenizer) -> ModelRunner:
     return runner_of(network, tokenizer, speech_context=1024, invariant=True)
-
-
-@contextmanager
-def head_of(network: MiniCPMO, facts: Any) -> Iterator[None]:
-    """The reference wrote with a flatter head, and with some of its rows replaced."""
-    weight = network.llm.lm_head.weight
-    kept = weight.detach().clone()
-    try:
-        with torch.no_grad():
-            for row, (other, factor) in facts["head_rows"].items():
-                weight[int(row)] = kept[other] * factor
-            weight.mul_(facts["head_scale"])
-        yield
-    finally:
-        with torch.no_grad():
-            weight.copy_(kept)
 
 
 @pytest.mark.parametrize("name", sorted(FACTS))
@@ -70,7 +50,7 @@ def test_answers_of_the_reference(
             slot=1, capacity=1024, end_code=end, settings=ANSWER_SPEECH, rng=code_draws
         )
         speaker = AnswerSpeech(context, lambda second, _last: codes.extend(second))
-    with head_of(network, facts):
+    with head_rows(network, facts["head_rows"], facts["head_scale"]):
         turns = [(message["role"], [message["content"]]) for message in facts["messages"]]
         recorder.run(session.chat(turns, speak=audio))
         assert session.length == facts["prompt_len"]

@@ -39,18 +39,15 @@ def test_dropping_a_span_rotates_the_keys_behind_it(network: MiniCPMO) -> None:
         assert_close(values, want[f"drop.after.value{layer}"], atol=1e-4, rtol=1e-4)
 
 
-@pytest.mark.parametrize(("source", "target"), [(4, 9), (9, 4)])
-def test_shifting_back_and_forth_changes_nothing(
-    network: MiniCPMO, source: int, target: int
-) -> None:
+def test_shifting_back_and_forth_changes_nothing(network: MiniCPMO) -> None:
     cache = cache_of(network)
     for tensor in (*cache.keys, *cache.values):
         tensor.normal_(generator=torch.Generator().manual_seed(1))
-    before = cache.keys[0][0, source : source + 8].clone()
+    before = cache.keys[0][0, 4:12].clone()
     inv_freq = network.llm.model.inv_freq
-    cache.shift(0, source, target, 8, inv_freq)
-    cache.shift(0, target, source, 8, inv_freq)
-    assert_close(cache.keys[0][0, source : source + 8], before)
+    cache.shift(0, 4, 9, 8, inv_freq)
+    cache.shift(0, 9, 4, 8, inv_freq)
+    assert_close(cache.keys[0][0, 4:12], before)
 
 
 def test_any_number_of_layers_is_shifted_at_a_time(

@@ -99,16 +99,6 @@ def test_shards_load_like_one_file(network: MiniCPMO, tmp_path: Path) -> None:
     assert lines == ["weights 1/2 to cpu", "weights 2/2 to cpu"]
 
 
-def test_missing_names_are_listed(tmp_path: Path) -> None:
-    source = CHECKPOINT
-    shutil.copy(source / "config.json", tmp_path)
-    stored = load_file(source / "model.safetensors")
-    stored["llm.extra"] = stored.pop("llm.lm_head.weight")
-    save_file(stored, tmp_path / "model.safetensors")
-    with pytest.raises(EngineLoadError, match=r"1 missing names: llm\.lm_head\.weight$"):
-        load_network(tmp_path, CPU, ignore)
-
-
 def test_unknown_names_are_a_warning(network: MiniCPMO, tmp_path: Path) -> None:
     """Such as those of a module that a later revision of the checkpoint adds."""
     source = CHECKPOINT
@@ -141,30 +131,6 @@ def test_a_wrong_type_is_named(tmp_path: Path) -> None:
     stored["resampler.proj"] = stored["resampler.proj"].to(torch.int8)
     save_file(stored, tmp_path / "model.safetensors")
     with pytest.raises(EngineLoadError, match=r"resampler\.proj has the type I8, this model exp"):
-        load_network(tmp_path, CPU, ignore)
-
-
-def test_a_wrong_shape_is_named(tmp_path: Path) -> None:
-    source = CHECKPOINT
-    shutil.copy(source / "config.json", tmp_path)
-    stored = load_file(source / "model.safetensors")
-    stored["resampler.proj"] = stored["resampler.proj"][:4].clone()
-    save_file(stored, tmp_path / "model.safetensors")
-    width = stored["resampler.proj"].shape[1]
-    with pytest.raises(EngineLoadError, match=rf"resampler\.proj has shape \(4, {width}\)"):
-        load_network(tmp_path, CPU, ignore)
-
-
-def test_a_folder_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(EngineLoadError, match=r"no config\.json"):
-        load_network(tmp_path, CPU, ignore)
-    shutil.copy(CHECKPOINT / "config.json", tmp_path)
-    with pytest.raises(EngineLoadError, match=r"no model\.safetensors"):
-        load_network(tmp_path, CPU, ignore)
-    config = json.loads((tmp_path / "config.json").read_text())
-    config["model_type"] = "llama"
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(EngineLoadError, match="model_type"):
         load_network(tmp_path, CPU, ignore)
 
 

@@ -48,6 +48,9 @@ from support.minicpmo.fake_serving import (
 TEXT_LAYERS, SPEECH_LAYERS, AUDIO_LAYERS = 6, 4, 4
 """Of 36, 20 and 24: every layer launches the same, and values of a layer are freed before the next."""
 
+ANY_KERNELS = pytest.mark.parametrize("card", ["torch"], indirect=True)
+"""For what the kernels of a decoder layer do not change."""
+
 
 @pytest.fixture(scope="module")
 def real() -> ModelConfig:
@@ -87,6 +90,7 @@ def card(
         yield card
 
 
+@ANY_KERNELS
 def test_cudnn_attention_is_off(card: Card) -> None:
     """The runner of a GPU switches off cuDNN's attention, torch's first choice."""
     assert card
@@ -237,6 +241,7 @@ def test_attention_has_a_bounded_number_of_programs(card: Card, tokens: int) -> 
     )
 
 
+@ANY_KERNELS
 def test_a_window_slides_in_few_launches(card: Card) -> None:
     """Several layers together: full contexts leave room for two, and those of a minute for all."""
     for count, batches in ((CONTEXT // 2, TEXT_LAYERS // 2), (500, 1)):
@@ -245,6 +250,7 @@ def test_a_window_slides_in_few_launches(card: Card) -> None:
         assert card.gpu.launched <= 8 + 9 * batches
 
 
+@ANY_KERNELS
 def test_pictures_of_several_sessions_are_few_launches(card: Card) -> None:
     """Nearly as many as those of one session: each slice is copied alone."""
     card.gpu.clear()
@@ -255,6 +261,7 @@ def test_pictures_of_several_sessions_are_few_launches(card: Card) -> None:
     assert card.gpu.launched <= alone + 3 * MAX_PICTURES
 
 
+@ANY_KERNELS
 def test_the_fake_gpu_detects_mistakes(card: Card) -> None:
     gpu = card.gpu
     gpu.clear()

@@ -49,10 +49,10 @@ def vocoder_of(release: str, *sizes: int) -> Token2WavVocoder:
     return Token2WavVocoder(inner, CPU, voice_seconds=3, retained=torch.float32, graph_sizes=sizes)
 
 
-def spoken(vocoder: Token2WavVocoder, streams: list[VoiceStream]) -> list[Any]:
+def spoken(vocoder: Token2WavVocoder, streams: list[VoiceStream], turn: Any = TURN) -> list[Any]:
     """The audio of all chunks of a turn."""
     sounds = []
-    for codes, ends in TURN:
+    for codes, ends in turn:
         batch = [CodeChunk(s, own, ends) for s, own in zip(streams, codes, strict=False)]
         sounds += vocoder._run_batch(batch)
     assert not [sound for sound in sounds if isinstance(sound, Exception)], sounds
@@ -76,12 +76,13 @@ def test_replays_equal_the_same_work_without_graphs(release: str) -> None:
     assert max(np.abs(sound).max(initial=0) for sound in want) > 0.05
     graphed.graphs.sizes = (1,)
     before = graphed.graphs.replayed
-    spoken(graphed, [base.copy() for base in voices[1]])
+    spoken(graphed, [base.copy() for base in voices[1]], TURN[:1])
     assert graphed.graphs.replayed == before
     for vocoder in (eager, graphed):
         vocoder.close()
 
 
+@pytest.mark.parametrize("release", [LATER], indirect=True)
 def test_a_stream_that_failed_leaves_nothing_in_the_buffers(release: str) -> None:
     vocoder = vocoder_of(release, 1)
     vocoder.warm_up(1)
@@ -96,6 +97,7 @@ def test_a_stream_that_failed_leaves_nothing_in_the_buffers(release: str) -> Non
     vocoder.close()
 
 
+@pytest.mark.parametrize("release", [LATER], indirect=True)
 @pytest.mark.parametrize("fails", ["capture", "result"])
 def test_a_failed_capture_turns_graphs_off(
     release: str, fails: str, monkeypatch: pytest.MonkeyPatch
@@ -113,14 +115,13 @@ def test_a_failed_capture_turns_graphs_off(
         reason = "computes another result"
     vocoder = vocoder_of(release, 1, 2)
     with structlog.testing.capture_logs() as logs:
-        vocoder.warm_up(2)
+        vocoder.warm_up(1)
     [entry] = [entry for entry in logs if entry["event"] == "vocoder_graphs_off"]
     assert reason in entry["reason"]
     assert vocoder.graphs.sizes == ()
     assert not vocoder.graphs.buffers
-    sounds = spoken(vocoder, [vocoder.clone(WAVES[0]).base.copy()])
+    assert len(spoken(vocoder, [vocoder.clone(WAVES[0]).base.copy()], TURN[:1])) == 1
     assert vocoder.graphs.replayed <= 1
-    assert len(sounds) == len(TURN)
     vocoder.close()
 
 

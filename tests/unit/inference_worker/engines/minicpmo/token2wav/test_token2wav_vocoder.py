@@ -52,6 +52,9 @@ PRODUCTS = {
     ATEN.scaled_dot_product_attention,
 }
 
+ONE_RELEASE = pytest.mark.parametrize("release", [EARLIER], indirect=True)
+"""For what all releases share."""
+
 Piece = tuple[list[int], bool]
 
 
@@ -220,6 +223,7 @@ def test_a_failing_stream_does_not_affect_the_others(
     assert all(near(sounds[who], alone[who][2][1]) for who in (0, 2))
 
 
+@ONE_RELEASE
 def test_a_chunk_that_fails_is_an_error_of_the_engine(
     vocoder: Token2WavVocoder, voices: list[VoiceState], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -248,6 +252,7 @@ def test_too_short_a_reference_is_refused(vocoder: Token2WavVocoder) -> None:
         vocoder.clone(WAVES[0][: least - 1])
 
 
+@ONE_RELEASE
 def test_unknown_codes_are_refused_without_a_change(
     vocoder: Token2WavVocoder, voices: list[VoiceState], alone: list[Any]
 ) -> None:
@@ -260,6 +265,7 @@ def test_unknown_codes_are_refused_without_a_change(
     vocoder.reset(voice)
 
 
+@ONE_RELEASE
 def test_a_short_second_is_padded_with_silence_on_the_left(
     vocoder: Token2WavVocoder, voices: list[VoiceState]
 ) -> None:
@@ -273,6 +279,7 @@ def test_a_short_second_is_padded_with_silence_on_the_left(
     assert voice.waiting == list(SILENT_PREFIX)
 
 
+@ONE_RELEASE
 def test_states_in_half_the_memory_sound_the_same(
     vocoder: Token2WavVocoder, voices: list[VoiceState]
 ) -> None:
@@ -321,6 +328,7 @@ def test_a_voice_is_cloned_on_a_stream_of_its_own(
         on_gpu.close()
 
 
+@ONE_RELEASE
 def test_products_in_tf32_change_the_mel_by_less_than_a_thousandth(
     vocoder: Token2WavVocoder, voices: list[VoiceState]
 ) -> None:
@@ -350,6 +358,7 @@ def ten_bits(value: Any) -> Any:
     return ((bits + 0x1000) & ~0x1FFF).view(torch.float32)
 
 
+@ONE_RELEASE
 def test_only_the_configured_seconds_of_a_voice_are_cloned(
     vocoder: Token2WavVocoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -365,6 +374,7 @@ def test_only_the_configured_seconds_of_a_voice_are_cloned(
     assert sounds == [len(cut_reference(np.zeros(20 * INPUT_RATE, dtype=np.float32), 5))]
 
 
+@ONE_RELEASE
 def test_the_warm_up_speaks_or_reports_what_is_missing(
     vocoder: Token2WavVocoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -374,6 +384,7 @@ def test_the_warm_up_speaks_or_reports_what_is_missing(
         vocoder.warm_up(2)
 
 
+@ONE_RELEASE
 def test_an_incompatible_package_is_reported(
     vocoder: Token2WavVocoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
