@@ -37,7 +37,7 @@ _RESERVE = 1.5
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class SpeechPiece:
     """`audio` follows the piece before. `steps`: duration of each symbol of the whole text."""
 
     audio: Samples
@@ -85,7 +85,7 @@ class PieceMaker:
     needed_at: float
     cancellation: Cancellation
 
-    def make(self, give: Callable[[Piece], None]) -> None:
+    def make(self, give: Callable[[SpeechPiece], None]) -> None:
         """Raises SynthesisCancelled if it is cancelled."""
         melody = self.network.melody(self.ids, self.style, self.speed, self.cancellation)
         length = melody.length
@@ -95,7 +95,7 @@ class PieceMaker:
             begun = time.perf_counter()
             audio = self.network.piece(melody, begin, end, self.statistics, self.cancellation)
             now = time.perf_counter()
-            give(Piece(audio, melody.steps, end == length))
+            give(SpeechPiece(audio, melody.steps, end == length))
             if end == length:
                 return
             seconds_per_step = (now - begun) / (end - begin + CONTEXT_STEPS)
@@ -106,16 +106,16 @@ class PieceMaker:
 
 
 def in_background(
-    work: Callable[[Callable[[Piece], None]], None],
-) -> Generator[Piece, None, None]:
+    work: Callable[[Callable[[SpeechPiece], None]], None],
+) -> Generator[SpeechPiece, None, None]:
     """What `work` gives, in a thread of its own: it does not wait until a piece has been taken.
 
     Raises what `work` raises. If the caller takes no more, `work` ends with its next piece.
     """
-    made: SimpleQueue[Piece | BaseException | None] = SimpleQueue()
+    made: SimpleQueue[SpeechPiece | BaseException | None] = SimpleQueue()
     left = threading.Event()
 
-    def give(piece: Piece) -> None:
+    def give(piece: SpeechPiece) -> None:
         if left.is_set():
             raise SynthesisCancelled
         made.put(piece)

@@ -31,8 +31,8 @@ from antiphon.inference_worker.engines.local.voices.kokoro import (
 from antiphon.inference_worker.engines.local.voices.phonemes import Symbols, symbols_of
 from antiphon.inference_worker.engines.local.voices.pieces import (
     MELODY_SHARE,
-    Piece,
     PieceMaker,
+    SpeechPiece,
     first_steps,
     in_background,
 )
@@ -127,7 +127,7 @@ class KokoroVoice:
             cancellation or Cancellation(),
         )
 
-        def work(give: Callable[[Piece], None]) -> None:
+        def work(give: Callable[[SpeechPiece], None]) -> None:
             make = functools.partial(maker.make, give)
             self._queue.run(make, len(clause.text), needed_at, cancellation)
 
@@ -252,7 +252,7 @@ def _placed(clause: Clause, symbols: Symbols, said: Utterance) -> SpokenClause:
 
 
 def _placed_pieces(
-    clause: Clause, symbols: Symbols, pieces: Iterable[Piece]
+    clause: Clause, symbols: Symbols, pieces: Iterable[SpeechPiece]
 ) -> Iterator[SpokenClause]:
     """The clause in parts without silence around it. Each word is in the part in which it begins."""
     words, places, held = clause.words, None, SILENCE

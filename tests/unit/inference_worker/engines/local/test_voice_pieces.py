@@ -29,8 +29,8 @@ from antiphon.inference_worker.engines.local.voices.kokoro import (
 )
 from antiphon.inference_worker.engines.local.voices.pieces import (
     STEP_S,
-    Piece,
     PieceMaker,
+    SpeechPiece,
     first_steps,
     in_background,
 )
@@ -161,7 +161,7 @@ def test_each_piece_is_ready_before_the_one_before_has_been_played(
     nothing = np.zeros((1, 1), np.float32)
     whole_s = speed * STEP_S * length * 1.125
     maker = PieceMaker(network, (), nothing, nothing, 1.0, whole_s, network.now, Cancellation())
-    given: list[tuple[float, Piece]] = []
+    given: list[tuple[float, SpeechPiece]] = []
     maker.make(lambda piece: given.append((network.now, piece)))
     played_until = given[0][0]
     for ready_at, piece in given:
@@ -182,14 +182,14 @@ def test_the_first_piece_is_longer_on_a_slow_machine_and_for_a_long_text() -> No
     assert by_speed[0] == 16
 
 
-def _piece() -> Piece:
-    return Piece(np.zeros(1, np.float32), np.zeros(1, np.int64), last=False)
+def _piece() -> SpeechPiece:
+    return SpeechPiece(np.zeros(1, np.float32), np.zeros(1, np.int64), last=False)
 
 
 def test_pieces_do_not_wait_until_they_are_taken() -> None:
     done = threading.Event()
 
-    def work(give: Callable[[Piece], None]) -> None:
+    def work(give: Callable[[SpeechPiece], None]) -> None:
         for _ in range(3):
             give(_piece())
         done.set()
@@ -203,7 +203,7 @@ def test_pieces_do_not_wait_until_they_are_taken() -> None:
 def test_pieces_that_nobody_takes_are_not_made() -> None:
     ended, go_on = threading.Event(), threading.Event()
 
-    def work(give: Callable[[Piece], None]) -> None:
+    def work(give: Callable[[SpeechPiece], None]) -> None:
         give(_piece())
         assert go_on.wait(60)
         try:
@@ -219,7 +219,7 @@ def test_pieces_that_nobody_takes_are_not_made() -> None:
 
 
 def test_an_error_arrives_where_the_pieces_are_taken() -> None:
-    def work(give: Callable[[Piece], None]) -> None:
+    def work(give: Callable[[SpeechPiece], None]) -> None:
         give(_piece())
         raise MemoryError("no memory for the voice")
 
