@@ -141,10 +141,10 @@ class Kokoro:
 
     def __init__(self) -> None:
         """Raises EngineLoadError if the weights are missing or are not the pinned ones."""
-        halves = cut_in_two(changed_network())
-        self._statistics = halves.statistics
-        self._melody = cpu_session(halves.melody.to_bytes(), THREADS)
-        self._generator = cpu_session(halves.generator.to_bytes(), THREADS)
+        melody, generator, self._statistics = _halves()
+        self._melody = cpu_session(melody, THREADS)
+        del melody
+        self._generator = cpu_session(generator, THREADS)
 
     def speak(
         self,
@@ -269,6 +269,12 @@ def find_parts() -> list[Path]:
 
 def _files(package: str) -> Iterator[Path]:
     return (part for folder in package_folders(package) if (part := folder / _PART).is_file())
+
+
+def _halves() -> tuple[bytes, bytes, tuple[str, ...]]:
+    """The two halves of the network, without the memory of the file that they are from."""
+    halves = cut_in_two(changed_network())
+    return halves.melody.to_bytes(), halves.generator.to_bytes(), halves.statistics
 
 
 def changed_network() -> Network:

@@ -266,7 +266,7 @@ def _placed_pieces(
         # Silence at the end of a piece may be that of the clause.
         audio, held = audio[first:end], audio[end:]
         due = places if piece.last else _Places(*(each[each < len(audio)] for each in places))
-        yield _part(words[: len(due.words)], audio, due)
+        yield _part(words[: len(due.words)], audio, due, more=not piece.last)
         words = words[len(due.words) :]
         rest = (each[len(gone) :] for each, gone in zip(places, due, strict=True))
         places = _Places(*(each - len(audio) for each in rest))
@@ -290,9 +290,11 @@ def _places(symbols: Symbols, steps: NDArray[np.int64], first: int) -> _Places:
     return _Places(words, np.array(sounds, dtype=np.int64))
 
 
-def _part(words: tuple[Word, ...], audio: Samples, places: _Places) -> SpokenClause:
+def _part(
+    words: tuple[Word, ...], audio: Samples, places: _Places, *, more: bool = False
+) -> SpokenClause:
     within = [np.clip(each, 0, max(0, len(audio) - 1)).tolist() for each in places]
-    return SpokenClause(words, audio, tuple(within[0]), tuple(within[1]))
+    return SpokenClause(words, audio, tuple(within[0]), tuple(within[1]), more)
 
 
 def _audible(audio: Samples) -> tuple[int, int]:

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from antiphon.inference_worker.engines.common.costs import StageCosts
+from antiphon.inference_worker.engines.local import duplex
 from antiphon.inference_worker.engines.local.answer import spoken_clauses
 from antiphon.inference_worker.engines.local.clauses import words_of
+from antiphon.inference_worker.engines.local.duplex import LocalDuplexView
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
 from antiphon.inference_worker.engines.local.speech import Clause, joined
 from antiphon.inference_worker.engines.local.voices import pieces
@@ -40,6 +42,7 @@ from antiphon.inference_worker.engines.local.voices.speaker import Speaker
 from antiphon.inference_worker.engines.local.voices.voice import KokoroVoice, symbols_in
 from antiphon.shared_schemas.audio import Samples
 from support.speech import transcribe
+from support.synthetic_speech import STEADY, run_unit, silence
 
 SENTENCE = "The largest ocean on Earth is the Pacific Ocean."
 
@@ -117,6 +120,35 @@ def test_a_clause_is_said_at_once_where_pieces_are_no_help(
 
 
 @pytest.mark.speech
+def test_a_short_piece_begins_a_short_unit_and_no_long_one(
+    local_engine: LocalProcessor, new_view: LocalDuplexView, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After it, a unit of a second would be silent to its end, in the middle of a clause."""
+    assert local_engine._models is not None
+    waits, go_on, make = threading.Event(), threading.Event(), Kokoro.piece
+
+    def piece(network: Kokoro, melody: Melody, begin: int, *rest: Any) -> Samples:
+        if begin:
+            waits.set()
+            assert go_on.wait(60)
+        return make(network, melody, begin, *rest)
+
+    monkeypatch.setattr(Kokoro, "piece", piece)
+    monkeypatch.setattr(local_engine._models.voices.by_id["emma"], "_queue", SynthesisQueue(0.02))
+    monkeypatch.setattr(duplex, "_WAIT_SHARE", 0.1)
+    greets = {"greeting": SENTENCE, "voice": "emma"}
+    new_view.prepare("", STEADY.model_copy(update=greets))
+    try:
+        assert run_unit(new_view, silence(1.0)).is_listen
+        assert waits.wait(60)
+        assert run_unit(new_view, silence(1.0)).is_listen
+        short = run_unit(new_view, silence(0.2))
+        assert len(short.audio) == 24_000 // 5
+    finally:
+        go_on.set()
+
+
+@pytest.mark.speech
 def test_the_text_of_an_answer_comes_with_its_sound(voice: KokoroVoice) -> None:
     text = "Bees make **honey**. They collect the nectar - of flowers, in summer."
     speaker, cancellation = Speaker(voice, voice), Cancellation()
@@ -127,7 +159,7 @@ def test_the_text_of_an_answer_comes_with_its_sound(voice: KokoroVoice) -> None:
     assert len(deltas) > len(answer)
     assert "".join(delta.text for delta in deltas) == text
     assert sum(delta.n_tokens for delta in deltas) == 9
-    assert all(len(delta.audio) for delta in deltas)
+    assert all(len(delta.audio) for delta in deltas if delta.text)
 
 
 class TimedKokoro(Kokoro):
@@ -247,4 +279,5 @@ def test_an_answer_pauses_before_its_next_clause_only(voice: KokoroVoice) -> Non
     pause = 24_000 * 3 // 10
     assert (first[0].starts[0], second[0].starts[0]) == (0, pause)
     assert not second[0].audio[:pause].any()
-    assert all(part.audio[:pause].any() for part in (*first, *second[1:]))
+    later = [part for part in (*first, *second[1:]) if len(part.audio)]
+    assert all(part.audio[:pause].any() for part in later)
