@@ -149,13 +149,20 @@ export class AntiphonCall extends HTMLElement {
 
   #render(state: DuplexSessionState | undefined): void {
     const texts = this.#texts;
-    setText(this.#status, state ? statusText(state, texts) : "");
+    this.#showStatus(state ? statusText(state, texts) : "", [texts.listening, texts.speaking]);
     setText(this.#main, this.#inCall ? texts.hangUp : texts.call);
     setText(this.#mute, state?.muted ? texts.unmute : texts.mute);
     this.#mute.hidden = state?.phase !== "active";
     this.#section.classList.toggle("active", state?.phase === "active");
     this.#section.classList.toggle("speaks", state?.modelSpeaks ?? false);
     if (state) this.#renderWords(state.transcript, texts);
+  }
+
+  /** A screen reader that said whose turn it is would talk over the call. */
+  #showStatus(text: string, turns: readonly string[]): void {
+    const isNextTurn = turns.includes(text) && turns.includes(this.#status.textContent ?? "");
+    this.#status.setAttribute("aria-live", isNextTurn ? "off" : "polite");
+    setText(this.#status, text);
   }
 
   #renderWords(lines: readonly TranscriptLine[], texts: CallStrings): void {

@@ -1,6 +1,7 @@
 // @vitest-environment happy-dom
 
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { AudioEngine } from "../audio/audio-engine.ts";
 import { fakeStream, stubAudio, stubDevices } from "../audio/fake-audio.ts";
 import { FakeWebSocket } from "../protocol/fake-websocket.ts";
 import { AntiphonCall } from "./call-element.ts";
@@ -66,6 +67,25 @@ it("says that it hangs up, in the queue and without a connection", async () => {
   expect(status()).toBe("The connection is lost. Reconnecting");
   call.stop();
   expect(status()).toBe("Hanging up");
+});
+
+it("announces that it listens, and not whose turn it is", async () => {
+  const opened = vi.spyOn(AudioEngine, "open");
+  const live = (): unknown => call.shadowRoot?.querySelector("p")?.getAttribute("aria-live");
+  await connect();
+  FakeWebSocket.last.say({ type: "queue_done" });
+  await vi.waitFor(() => expect(FakeWebSocket.last.sent).toHaveLength(1));
+  FakeWebSocket.last.say({ type: "prepared", prompt_length: 1, recording_session_id: "r" });
+  await vi.waitFor(() => expect(status()).toBe("Listening"));
+  expect(live()).toBe("polite");
+  const engine: AudioEngine = await opened.mock.results[0]?.value;
+  const plays = engine.player as unknown as { emit: (event: string, detail: object) => void };
+  plays.emit("gap", { gapMs: 0 });
+  expect([status(), live()]).toEqual(["Speaking", "off"]);
+  plays.emit("idle", { playedMs: 0 });
+  expect([status(), live()]).toEqual(["Listening", "off"]);
+  call.stop();
+  expect([status(), live()]).toEqual(["Hanging up", "polite"]);
 });
 
 it("says that the key is not valid", async () => {
