@@ -3,6 +3,7 @@
 import functools
 import re
 
+import numpy as np
 import soxr
 
 from antiphon.inference_worker.engines.common.costs import StageCosts

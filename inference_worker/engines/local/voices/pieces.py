@@ -32,7 +32,7 @@ MELODY_SHARE = 1 / 8
 _SHORTEST_STEPS = 16
 _GROWTH_STEPS = 4
 
-_RESERVE = 1.5
+_RESERVE = 2.0
 """A piece may take so much longer than expected before there is a gap: other programs use the cores too."""
 
 
@@ -73,7 +73,7 @@ def _next_steps(left_s: float, seconds_per_step: float, rest: int) -> int:
 class PieceMaker:
     """Makes the pieces of one text, which is needed at a value of time.perf_counter().
 
-    `whole_s`: how long it would take at once.
+    `whole_s`: how long it may take at once.
     """
 
     network: Kokoro
@@ -98,7 +98,8 @@ class PieceMaker:
             give(SpeechPiece(audio, melody.steps, end == length))
             if end == length:
                 return
-            seconds_per_step = (now - begun) / (end - begin + CONTEXT_STEPS)
+            measured = (now - begun) / (end - begin + CONTEXT_STEPS)
+            seconds_per_step = max(seconds_per_step, measured)
             plays_from = plays_from or max(now, self.needed_at)
             count = _next_steps(plays_from + end * STEP_S - now, seconds_per_step, length - end)
             # There will be a gap, and with a long piece no second one.

@@ -122,7 +122,7 @@ class KokoroVoice:
             self._style,
             self._statistics,
             speed,
-            self._queue.run_s(len(clause.text)),
+            self._queue.longest_s(len(clause.text)),
             needed_at,
             cancellation or Cancellation(),
         )
@@ -142,13 +142,14 @@ class KokoroVoice:
         """Whether a listener would wait for the whole clause, and can have it in pieces."""
         wait, work = self._queue.estimate_s(len(clause.text), needed_at)
         late = time.perf_counter() + wait + work - needed_at
-        return late > _UNNOTICED_S and self._first_share(clause, work) < _WORTHWHILE
+        return late > _UNNOTICED_S and self._first_share(clause) < _WORTHWHILE
 
-    def _first_share(self, clause: Clause, work: float) -> float:
-        """What the first piece takes, of the time of the whole clause, which is `work`."""
+    def _first_share(self, clause: Clause) -> float:
+        """What the first piece takes, of the time of the whole clause."""
         steps = int(len(clause.text) * _STEPS_PER_LETTER[self._accent]) + _STEPS_OF_SILENCE
         melody = steps * MELODY_SHARE
-        first = first_steps(steps, work / (steps + melody))
+        longest_s = self._queue.longest_s(len(clause.text))
+        first = first_steps(steps, longest_s / (steps + melody))
         return min(1.0, (melody + first + CONTEXT_STEPS) / (steps + melody))
 
     def rehearse(self, clause: Clause, cancellation: Cancellation) -> None:
@@ -163,7 +164,7 @@ class KokoroVoice:
         if self._said.find(self._key(clause, speed), clause) is not None:
             return 0.0, 0.0
         wait, work = self._queue.estimate_s(len(clause.text), needed_at)
-        return wait, work * self._first_share(clause, work)
+        return wait, work * self._first_share(clause)
 
     def _key(self, clause: Clause, speed: float) -> Hashable:
         return self._id, clause.spoken, speed
