@@ -45,9 +45,9 @@ class SpeechPiece:
     last: bool
 
 
-def first_steps(length: int, seconds_per_step: float) -> int:
-    """The shortest first piece of `length` steps after which all others are ready in time."""
-    for first in range(_SHORTEST_STEPS, length, _GROWTH_STEPS):
+def first_steps(length: int, seconds_per_step: float, made: int = _SHORTEST_STEPS) -> int:
+    """The shortest begin of `length` steps, from `made` on, after which all pieces are ready in time."""
+    for first in range(made, length, _GROWTH_STEPS):
         end, spent_s = first, 0.0
         while end < length:
             count = _next_steps(end * STEP_S - spent_s, seconds_per_step, length - end)
@@ -91,19 +91,29 @@ class PieceMaker:
         length = melody.length
         seconds_per_step = self.whole_s / (1 + MELODY_SHARE) / length
         begin, end, plays_from = 0, first_steps(length, seconds_per_step), 0.0
+        held: list[SpeechPiece] = []
         while True:
             begun = time.perf_counter()
             audio = self.network.piece(melody, begin, end, self.statistics, self.cancellation)
             now = time.perf_counter()
-            give(SpeechPiece(audio, melody.steps, end == length))
-            if end == length:
-                return
+            held.append(SpeechPiece(audio, melody.steps, end == length))
             measured = (now - begun) / (end - begin + CONTEXT_STEPS)
             seconds_per_step = max(seconds_per_step, measured)
-            plays_from = plays_from or max(now, self.needed_at)
-            count = _next_steps(plays_from + end * STEP_S - now, seconds_per_step, length - end)
-            # There will be a gap, and with a long piece no second one.
-            begin, end = end, end + (count or min(end, length - end))
+            # Until the listener hears something, it is not too late to wait for more.
+            ready = end if plays_from else first_steps(length, seconds_per_step, end)
+            if ready == end:
+                for piece in held:
+                    give(piece)
+                held.clear()
+                if end == length:
+                    return
+                plays_from = plays_from or max(now, self.needed_at)
+                left_s = plays_from + end * STEP_S - now
+                # After 0 there will be a gap, and with a long piece no second one.
+                count = _next_steps(left_s, seconds_per_step, length - end) or end
+            else:
+                count = ready - end
+            begin, end = end, min(length, end + count)
 
 
 def in_background(

@@ -184,14 +184,15 @@ class TimedKokoro(Kokoro):
 
 @pytest.mark.parametrize("speed", [0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.2])
 @pytest.mark.parametrize("length", [21, 40, 77, 200, 510])
+@pytest.mark.parametrize("expected", [0.2, 1.0])
 def test_each_piece_is_ready_before_the_one_before_has_been_played(
-    speed: float, length: int, monkeypatch: pytest.MonkeyPatch
+    speed: float, length: int, expected: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`speed`: seconds of computation per second of sound."""
+    """`speed`: seconds of computation per second of sound; `expected` is its share that was foreseen."""
     network = TimedKokoro(speed * STEP_S, length)
     monkeypatch.setattr(pieces, "time", SimpleNamespace(perf_counter=lambda: network.now))
     nothing = np.zeros((1, 1), np.float32)
-    whole_s = speed * STEP_S * length * 1.125
+    whole_s = expected * speed * STEP_S * length * 1.125
     maker = PieceMaker(network, (), nothing, nothing, 1.0, whole_s, network.now, Cancellation())
     given: list[tuple[float, SpeechPiece]] = []
     maker.make(lambda piece: given.append((network.now, piece)))
