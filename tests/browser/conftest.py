@@ -11,7 +11,7 @@ from playwright.async_api import expect
 from nodejs import NodeError, find_node
 from support.browser_user import Browsers, Chromium, Visitor
 from support.chromium import REMEDY, find_chromium, in_ci
-from support.shared_stack import QUICK, TALKATIVE, end_sessions, running_stack
+from support.shared_stack import TALKATIVE, end_sessions, running_stack
 from support.stack import Stack, new_stack
 from web_pages import build_pages, require_packages
 
@@ -64,32 +64,15 @@ def _is_here(item: pytest.Item) -> bool:
 
 @pytest.fixture(scope="session")
 def running_simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    with running_stack(tmp_path_factory.mktemp("simulated"), "simulated", slots=2, **QUICK) as own:
-        yield own
-
-
-@pytest.fixture(scope="session")
-def whole_seconds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """A unit per second."""
-    with new_stack(tmp_path_factory.mktemp("seconds")) as own:
-        own.edge()
-        own.worker(engine_options=TALKATIVE)
-        yield own
-
-
-@pytest.fixture(scope="session")
-def running_local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """Its worker loads models."""
-    with running_stack(tmp_path_factory.mktemp("local"), "local", slots=2) as own:
-        yield own
+    folder, worker = tmp_path_factory.mktemp("simulated"), {"slots": 2, "engine_options": TALKATIVE}
+    with running_stack(folder, "simulated", **worker) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
-def running(request: pytest.FixtureRequest) -> Stack:
-    """Two slots of the engine that the file names as ENGINE. Files may have a stack of their own."""
-    engine = getattr(request.module, "ENGINE", "simulated")
-    stack: Stack = request.getfixturevalue(f"running_{engine}")
-    return stack
+def running(running_simulated: Stack) -> Stack:
+    """Two slots of the simulated engine. Files may have a stack of their own."""
+    return running_simulated
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -97,6 +80,16 @@ async def stack(running: Stack) -> AsyncIterator[Stack]:
     """Its slots are free."""
     yield running
     await end_sessions(running)
+
+
+@pytest.fixture
+def patient_stack(tmp_path: Path) -> Iterator[Stack]:
+    """A busy machine may need longer to resume a call than the grace of the shared stack."""
+    with new_stack(tmp_path) as own:
+        own.environment["ANTIPHON_RESUME_GRACE_S"] = "90"
+        own.edge()
+        own.worker(engine_options=TALKATIVE)
+        yield own
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -161,12 +161,12 @@ async def test_the_camera_is_mirrored_flipped_and_turned_off(
     await _fits_on_its_side(page)
     await call.press("Camera off")
     await expect(page.locator(".video-preview")).to_have_count(0)
-    await call.reaches_units(await call.units() + 8)
+    await call.reaches_units(await call.units() + 3)
     await call.end()
     folder, chunks = await recorded(stack, call)
     assert json.loads((folder / "meta.json").read_text())["config"]["max_slice_nums"] == 2
     assert "user_frame" in chunks[0]
-    assert not any("user_frame" in chunk for chunk in chunks[-5:])  # a camera sends one a second
+    assert "user_frame" not in chunks[-1]
 
 
 def _has_pictures_with(sent: list[bytes], field: bytes) -> bool:
@@ -203,8 +203,10 @@ async def test_a_video_file_replaces_camera_and_microphone(
     await expect(page.get_by_text("The file has ended")).to_be_visible(timeout=60_000)
     await call.end()
     folder, chunks = await recorded(stack, call)
-    frames = [folder / chunk["user_frame"] for chunk in chunks if "user_frame" in chunk]
-    light = [np.asarray(Image.open(frame).convert("L")).mean() for frame in frames[:2]]
+    light = [
+        np.asarray(Image.open(folder / chunk["user_frame"]).convert("L")).mean()
+        for chunk in chunks[:2]
+    ]
     assert light[1] - light[0] > 50, "the video grows lighter"
     audio = user_sound(folder)
     assert np.sqrt(np.mean(np.square(audio[: len(speech)]))) > 0.01
@@ -226,10 +228,10 @@ async def test_a_sound_card_without_16_khz_and_with_limited_echo_cancellation(
     await call.show("Audio")
     await expect(page.get_by_text("your browser's echo canceller can process")).to_be_visible()
     assert await page.evaluate(LISTEN) == pytest.approx(MODEL_HZ, abs=8)
-    await call.reaches_units(10)
+    await call.reaches_units(4)
     await call.end()
     folder, chunks = await recorded(stack, call)
-    assert {chunk["user_audio_duration_ms"] for chunk in chunks} == {200}
+    assert {chunk["user_audio_duration_ms"] for chunk in chunks} == {1000}
     audio = user_sound(folder)
     spectrum = np.abs(np.fft.rfft(audio * np.hanning(len(audio))))
     assert np.argmax(spectrum) * INPUT_RATE / len(audio) == pytest.approx(500, abs=5)

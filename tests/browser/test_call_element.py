@@ -139,8 +139,9 @@ async def test_the_page_of_the_documents_has_ten_lines() -> None:
         assert line in lines
 
 
-async def test_a_call(caller: Visitor) -> None:
-    page = await caller.open("/call.html", phone=True)
+@pytest.mark.parametrize("phone", [False, True])
+async def test_a_call(caller: Visitor, *, phone: bool) -> None:
+    page = await caller.open("/call.html", phone=phone)
     status = page.get_by_role("status")
     await page.get_by_role("button", name="Call", exact=True).click()
     await expect(status).to_have_text("Speaking")
@@ -205,10 +206,12 @@ async def test_who_leaves_the_page_keeps_no_worker(caller: Visitor, site: Site) 
 
 
 @pytest.mark.extended
-async def test_a_key_that_the_server_refuses(caller: Visitor) -> None:
+@pytest.mark.parametrize("key", [None, "wrong-wrong-wrong-wrong"])
+async def test_a_key_that_the_server_refuses(caller: Visitor, key: str | None) -> None:
     page = await caller.open("/locked.html")
     call = page.locator("antiphon-call")
-    await call.evaluate("(call) => call.setAttribute('key', 'wrong-wrong-wrong-wrong')")
+    if key is not None:
+        await call.evaluate("(call, key) => call.setAttribute('key', key)", key)
     await page.get_by_role("button", name="Call", exact=True).click()
     await expect(page.get_by_role("status")).to_have_text("The key is not valid.")
     refused = ("WebSocket connection to", "Failed to load resource")

@@ -21,6 +21,7 @@ from support.call_page import CallAudio, CallPage
 from support.firefox import Firefox, require_firefox
 from support.page_microphone import speak
 from support.ports import free_port
+from support.shared_stack import running_stack
 from support.sound_server import SoundServer, audible_s
 from support.speech import share_recognised, share_voiced, transcribe
 from support.stack import Stack, until
@@ -28,13 +29,18 @@ from support.synthetic_speech import GERMANY, JAPAN, spoken
 from support.timed_conversations import tone
 from support.turn_page import sound_of
 
-ENGINE = "local"
 pytestmark = [pytest.mark.extended, pytest.mark.speech]
 
 ANSWER_MS = 90_000
 KEY = "the-key-of-the-calls"
 NAME = "What is your name?"
 """The engine answers it by a rule."""
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    with running_stack(tmp_path_factory.mktemp("local"), "local", slots=2) as own:
+        yield own
 
 
 @pytest.fixture(scope="module")

@@ -79,6 +79,17 @@ async def test_an_answer_of_another_form_is_reported_and_the_page_works(visitor:
 
 
 @pytest.mark.extended
+async def test_pages_override_components_and_components_override_the_base(
+    stack: Stack, visitor: Visitor
+) -> None:
+    page = await visitor.open("/")
+    for path in ("/", "/turnbased", "/half_duplex", "/omni", "/audio_duplex", "/admin"):
+        await page.goto(stack.http_url + path)
+        order = await page.evaluate(ORDER_OF_LAYERS)
+        assert order == ["tokens", "base", "ui", "components", "pages"], path
+
+
+@pytest.mark.extended
 async def test_the_api_page_loads_from_this_server_only(stack: Stack, visitor: Visitor) -> None:
     """The visitor collects violations of the content security policy as errors."""
     page = await visitor.open("/", phone=True)
@@ -135,18 +146,15 @@ async def test_language_and_appearance_are_remembered(stack: Stack, visitor: Vis
     await expect(root).to_have_attribute("data-theme", "dark")
 
 
-async def test_each_page_changes_its_language_and_its_styles_override_those_of_components(
+async def test_language_title_and_description_of_a_page_change(
     stack: Stack, visitor: Visitor
 ) -> None:
-    """With the language, its title and its description change."""
     page = await visitor.open("/")
     about = page.locator("meta[name=description]")
     for path in ("/", "/omni", "/audio_duplex", "/turnbased", "/half_duplex", "/admin"):
         file = httpx.get(stack.http_url + path).text
         await page.goto(stack.http_url + path)
         await expect(page.get_by_role("button", name="中文")).to_be_visible()
-        order = await page.evaluate(ORDER_OF_LAYERS)
-        assert order == ["tokens", "base", "ui", "components", "pages"], path
         english, title = await about.get_attribute("content"), await page.title()
         assert f'name="description" content="{english}"' in file
         await page.get_by_role("button", name="中文").click()

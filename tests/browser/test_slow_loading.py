@@ -89,22 +89,22 @@ async def test_capabilities_are_asked_for_again_if_no_worker_was_known(visitor: 
     await until(lambda: any(GREETING in frame for frame in sent))
 
 
-async def test_conversations_that_wait_for_the_first_worker_are_greeted(
-    browsers: Browsers, pages: None, tmp_path: Path
+@pytest.mark.parametrize("path", START)
+async def test_a_conversation_that_waits_for_the_first_worker_is_greeted(
+    browsers: Browsers, pages: None, tmp_path: Path, path: str
 ) -> None:
     with new_stack(tmp_path) as running:
         running.edge()
         async with Visitor(browsers, running.http_url, tmp_path) as visitor:
-            opened = [(await visitor.open(path), start) for path, start in START.items()]
-            sent = [watch_frames(page) for page, _ in opened]
-            for page, start in opened:
-                await page.get_by_role("button", name=start).click()
-                await expect(page.locator("an-queue-panel")).to_be_visible()
-            await asyncio.to_thread(running.worker, slots=2, engine_options=TALKATIVE)
-            for frames, (page, _) in zip(sent, opened, strict=True):
-                await until(lambda frames=frames: any(b'"prepare"' in frame for frame in frames))
-                assert any(GREETING in frame for frame in frames)
-                await page.get_by_role("button", name="End ").click()
+            page = await visitor.open(path)
+            sent = watch_frames(page)
+            await page.get_by_role("button", name=START[path]).click()
+            await expect(page.locator("an-queue-panel")).to_be_visible()
+            options = {"engine_options": TALKATIVE}
+            await asyncio.to_thread(running.worker, "simulated", **options)
+            await until(lambda: any(b'"prepare"' in frame for frame in sent))
+            assert any(GREETING in frame for frame in sent)
+            await page.get_by_role("button", name="End ").click()
             assert visitor.page_errors == []
 
 

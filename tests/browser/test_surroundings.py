@@ -32,6 +32,10 @@ for (const name of ["localStorage", "sessionStorage", "indexedDB"])
   Object.defineProperty(window, name, { get: refuse });
 navigator.locks.request = navigator.locks.query = async () => refuse();"""
 
+ABSENT = """
+for (const name of ["localStorage", "sessionStorage", "indexedDB"])
+  Object.defineProperty(window, name, { value: null });"""
+
 FULL = """
 for (const area of [localStorage, sessionStorage]) {
   for (let size = 1 << 23; size >= 1; size /= 2) {
@@ -45,7 +49,7 @@ IDBObjectStore.prototype.put = function (...row) {
   return request;
 };"""
 
-STORAGES = {"normal": "", "blocked": BLOCKED, "full": FULL}
+STORAGES = {"normal": "", "blocked": BLOCKED, "absent": ABSENT, "full": FULL}
 
 TRANSLATE = """() => {
   const isKept = (node) => node.parentElement.closest("script, style, textarea, font font");
@@ -116,7 +120,8 @@ async def shared(url: str, recording: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("storage", "path"), [("normal", "/voice"), ("blocked", ""), ("full", "/voice")]
+    ("storage", "path"),
+    [("normal", "/voice"), ("blocked", ""), ("full", "/voice"), ("absent", "")],
 )
 async def test_every_page_works(stack: Stack, visitor: Visitor, storage: str, path: str) -> None:
     """Also after it was translated: each text still changes with the language."""
@@ -212,9 +217,10 @@ async def shows(place: Locator, text: Callable[[], str]) -> None:
 
 
 async def test_conversations_are_right_in_all_of_it(stack: Stack, visitor: Visitor) -> None:
-    """Without storage, translated all the time, below a path of a proxy; one waits in the queue."""
+    """Without storage, translated all the time, below a path of a proxy; two wait in the queue."""
     async with site(stack, visitor, "/voice"), asyncio.TaskGroup() as users:
-        users.create_task(call(visitor))
+        for path in ("/audio_duplex", "/omni"):
+            users.create_task(call(visitor, path))
         users.create_task(takes_turns(visitor))
         users.create_task(chats(visitor))
 
@@ -258,8 +264,8 @@ async def test_what_a_browser_lacks_is_named(visitor: Visitor) -> None:
     await expect(page.locator("h1")).to_have_text("This browser is too old for this page")
 
 
-async def call(visitor: Visitor) -> None:
-    page = await opened(visitor, "/omni", BLOCKED)
+async def call(visitor: Visitor, path: str) -> None:
+    page = await opened(visitor, path, BLOCKED)
     received = Received.by(page)
     await page.evaluate(TRANSLATE)
     await page.get_by_role("button", name="Start call").click()

@@ -116,9 +116,11 @@ async def test_the_keyboard_keeps_the_focus(visitor: Visitor) -> None:
     await expect(first.get_by_role("button", name="Move up")).to_be_focused()
 
 
-async def test_a_half_duplex_conversation_fills_the_window(stack: Stack, visitor: Visitor) -> None:
+async def test_a_half_duplex_conversation_fills_the_window(
+    patient_stack: Stack, visitor: Visitor
+) -> None:
     """Also while it reconnects, and then the controls are where they were."""
-    async with tcp_proxy(stack.edge_port) as proxy:
+    async with tcp_proxy(patient_stack.edge_port) as proxy:
         visitor.url = f"http://{proxy.address}"
         page = await visitor.open("/half_duplex", speaks=True)
         await _fills_the_window(page, proxy)

@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import pytest_asyncio
 
+from support.shared_stack import running_stack
 from support.sound_server import SoundServer
 from support.speech import share_recognised
 from support.stack import Stack, until
 from support.synthetic_speech import GERMANY, JAPAN, spoken
 from support.webkit import WebKit, require_webkit
 
-ENGINE = "local"
 pytestmark = [pytest.mark.extended, pytest.mark.speech]
 
 _WITHOUT_GREETING = json.dumps(
@@ -32,6 +32,12 @@ _MAIN_PARTS = {
     "/nothing": ("h1", "Page not found"),
 }
 """The selector and the text of a part of each page that its script builds."""
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    with running_stack(tmp_path_factory.mktemp("local"), "local", slots=2) as own:
+        yield own
 
 
 @pytest.fixture(scope="module")

@@ -14,9 +14,6 @@ TALKATIVE = (
 )
 """Duplex sessions listen while they are forced to, then speak. Answers last a minute unless stopped."""
 
-QUICK: dict[str, object] = {"main": "support.quick_worker", "engine_options": TALKATIVE}
-"""A worker with five units a second."""
-
 
 @contextmanager
 def running_stack(folder: Path, engine: str, **worker: object) -> Iterator[Stack]:

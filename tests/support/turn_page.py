@@ -21,14 +21,19 @@ _SAMPLES = """({ samples }) => new Promise((resolve) => {
 """In base64: a list of numbers would cost seconds of CPU time on its way through Playwright."""
 
 
-async def use_repeatable_settings(page: Page) -> None:
-    """Sets a temperature of 0, and the engine's own instructions: it removes the texts of the preset."""
+async def without_instructions(page: Page) -> None:
+    """Removes the texts of the preset, so that the engine uses its own."""
     await page.locator("summary", has_text="Instructions").click()
     parts = page.locator("an-part-list li")
     await expect(parts).not_to_have_count(0)
     for left in reversed(range(await parts.count())):
         await page.get_by_role("button", name=re.compile("^Remove: ")).first.click()
         await expect(parts).to_have_count(left)
+
+
+async def use_repeatable_settings(page: Page) -> None:
+    """Sets the engine's own instructions and a temperature of 0 for repeatable answers."""
+    await without_instructions(page)
     await page.locator("summary", has_text="Answers").click()
     slider = page.get_by_role("slider", name="Temperature")
     await slider.press("Home")
