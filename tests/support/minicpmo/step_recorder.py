@@ -172,6 +172,8 @@ def stream_embeds(network: MiniCPMO, wave: Samples, rows: Any) -> Any:
         assert stream.ready
         mel = stream.take()
         assert len(stream._waiting) == row["buffer_left"]
+        if length + (mel.shape[1] - 1) // 2 + 1 >= config.max_source_positions:
+            length = 0
         assert length == row["position_offset"]
         lead = 0 if row["chunk"] == 0 else 2
         steps = trim_redundant(

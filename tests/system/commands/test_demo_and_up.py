@@ -276,6 +276,18 @@ def is_private(data: Path, up: Up, cwd: Path) -> None:
             assert path.stat().st_mode & 0o077 == 0, path
 
 
+@pytest.mark.extended
+def test_sigterm_to_up_alone_stops_everything_in_order(tmp_path: Path) -> None:
+    port = free_port()
+    with running_up(tmp_path, port) as up:
+        family = up.family()
+        assert len(family) == 5
+        up.process.terminate()
+        stops_in_order(up, family)
+    assert is_free(port)
+    assert not (tmp_path / "stack.json").exists()
+
+
 def stops_in_order(up: Up, family: list[psutil.Process]) -> None:
     """`up` ends with exit status 0 after all its processes have stopped in order."""
     assert up.process.wait(60) == 0

@@ -36,6 +36,7 @@ SERVICES = {"edge", "worker", "recorder", "cleanup"}
 """Their last line is a log entry in JSON."""
 
 KEY = "k0123456789abcdef"
+UNKNOWN = "0" * 32
 SPEAKS_SOON = '{"cycle_units": 6, "speak_ratio": 0.8}'
 """After one second, for five seconds."""
 
@@ -95,6 +96,7 @@ MISTAKES = [
     Mistake("talk --url wss://127.0.0.1:{port}", 1, "does not use TLS there; use ws:// instead"),
     Mistake("talk --url ws://{redis_address}", 1, "what listens there is not an edge"),
     Mistake("talk --url ws://host.invalid", 1, "the host name host.invalid is unknown"),
+    Mistake("talk absent.wav", 1, "there is no file absent.wav"),
     Mistake("talk .", 1, "cannot read .: it is a folder, a sound file is needed"),
     Mistake("talk text.wav", 1, "it is not a sound file (WAV", files={"text.wav": "text"}),
     Mistake("talk empty.m4a", 1, "cannot read empty.m4a: it is empty", files={"empty.m4a": ""}),
@@ -108,19 +110,29 @@ MISTAKES = [
     Mistake("talk --url {edge} --out .", 1, "cannot write .: it is a folder"),
     Mistake("talk --url {edge} --out /proc/x.wav", 1, "/proc/x.wav: No such file or directory"),
     Mistake("talk --url {edge} --out no/reply.wav", 1, "there is no folder no"),
+    Mistake("talk question.wav --mic", USAGE, "use either a sound file or --mic, not both"),
     Mistake("talk --patience 0", USAGE, "Invalid value for '--patience'"),
+    Mistake("up --port {taken}", 1, "(--host, --port) cannot listen: port {taken} is in use"),
     Mistake("edge --port {taken}", 1, "ANTIPHON_PORT) cannot listen: port {taken} is in use"),
     Mistake("up --redis-port {taken}", 1, "port {taken} is in use; choose another port (--redis"),
     Mistake("up --host 192.0.2.1", 1, "192.0.2.1 is not an address of this machine; choose"),
     Mistake("edge --host 192.0.2.1", 1, "192.0.2.1 is not an address of this machine; choose"),
     Mistake("up --port 99999", PERMANENT, "--port: must be at most 65535"),
+    Mistake("edge --port 99999", PERMANENT, "--port: must be at most 65535"),
+    settings("ANTIPHON_PORT: must be a whole number", env={"ANTIPHON_PORT": "abc"}),
     settings("ANTIPHON_API_KEYS: keys are 16 to 256", env={"ANTIPHON_API_KEYS": "short"}),
+    settings("lease_s in antiphon.toml: must be more than 0", toml="lease_s = 0"),
     settings("ANTIPHON_HOST: must not be empty; remove it", env={"ANTIPHON_HOST": ""}),
+    settings("ANTIPHON_DATA_DIR: must not be empty", env={"ANTIPHON_DATA_DIR": ""}),
     Mistake(
         *("up --engine simulated", PERMANENT, "ANTIPHON_LOG_LEVEL: must be one of: 'DEBUG'"),
         env={"ANTIPHON_LOG_LEVEL": "verbose"},
     ),
+    settings("antiphon.toml is not valid TOML: Invalid value (at line 1", toml="port = = 3"),
+    settings("prot in antiphon.toml is not a setting; did you mean port?", toml="prot = 80"),
+    settings("antiphon.toml has a table [edge]: settings belong at", toml="[edge]\nport = 1"),
     settings("set one of them too", env={"ANTIPHON_API_KEY": KEY}),
+    settings("not a setting; did you mean ANTIPHON_API_KEY", env={"ANTIPHON_API_KEYZ": KEY}),
     settings(
         "'no' is no address or network; write for example 10.0.0.5,10.1.0.0/16",
         env={"ANTIPHON_TRUSTED_PROXIES": "no"},
@@ -129,6 +141,12 @@ MISTAKES = [
         "ANTIPHON_ADMIN_TOKEN_FILE: /absent cannot be read",
         env={"ANTIPHON_ADMIN_TOKEN_FILE": "/absent"},
     ),
+    worker("--slots 0", "--slots: must be at least 1"),
+    worker(
+        "",
+        "ANTIPHON_ENGINE_OPTIONS: must be JSON, as in",
+        env={"ANTIPHON_ENGINE_OPTIONS": "no"},
+    ),
     worker(
         "--engine simulated",
         "there is no option x; the options are: slots, load_ms",
@@ -136,7 +154,7 @@ MISTAKES = [
     ),
     *(
         Mistake(f"{name} --redis-url nonsense", PERMANENT, "must be a URL of the form redis://host")
-        for name in ("up", "queue")
+        for name in ("up", "edge", "queue")
     ),
     Mistake(f"up --redis-url redis://{NOTHING}", 1, f"nothing listens at {NOTHING}; --redis-url"),
     Mistake("up --data-dir /proc/no", PERMANENT, "the data folder /proc/no cannot be used"),
@@ -149,6 +167,7 @@ MISTAKES = [
     ),
     worker("--engine magic", "there is no engine 'magic'; choose one of: backend, local"),
     worker("--engine minicpmo", "needs the checkpoint's folder: --model-path DIR"),
+    worker("--model-path /absent.gguf", "there is no model file /absent.gguf; correct --model"),
     worker("--engine minicpmo --model-path /absent", "there is no folder /absent; correct --model"),
     worker("--engine minicpmo --model-path .", "it has no config.json; correct --model"),
     worker("--engine minicpmo --model-path half", "lacks 1 of 2 weight files: 2.safetensors;"),
@@ -157,20 +176,33 @@ MISTAKES = [
     Mistake(
         "worker --engine simulated --redis-url {redis} --health-port {taken}", 1, "health page"
     ),
+    worker("--slots 1000", "--slots: must be at most 256"),
     Mistake(f"queue --redis-url redis://{NOTHING}", 1, "Is `antiphon up` running in this folder?"),
     Mistake("queue --redis-url {redis} cancel no", 1, "antiphon queue --redis-url {redis}`"),
     Mistake("worker drain no --redis-url {redis}", 1, "no worker no; alive are: worker-"),
     Mistake("events --redis-url {redis} --session no", 0, "no event of session no"),
     Mistake("recordings list --data-dir=~/no", 1, "there are no recordings in /"),
     Mistake("recordings list --data-dir=~no/x", USAGE, "home folder of ~no/x is unknown"),
+    Mistake("recordings show no", 1, "no recording of session no in data/sessions; --data-dir"),
     Mistake("replay no", USAGE, "no recording of session no in data/sessions; --data-dir"),
+    *(
+        Mistake(f"{command} {UNKNOWN}", status, f"no recording {UNKNOWN} in data/sessions; --")
+        for command, status in (
+            ("replay", USAGE),
+            ("recordings show", 1),
+            ("recordings export", 1),
+        )
+    ),
     Mistake(f"bench --url ws://{NOTHING}", 1, "Nothing was measured: audio: cannot connect to"),
     Mistake("bench --url {edge} --out /proc/no", 1, "/proc/no: No such file or directory"),
     Mistake("bench --engine magic", PERMANENT, "measured: there is no engine 'magic'; choose"),
+    Mistake("bench --engine minicpmo", PERMANENT, "measured: engine 'minicpmo' needs the check"),
     Mistake("tlak", USAGE, "Did you mean 'talk'?"),
+    Mistake("session", USAGE, "Did you mean 'sessions'?"),
     Mistake("queue list", USAGE, "No such command 'list'"),
     Mistake("make-secrets /absent", 1, "there is no folder /absent"),
     settings("antiphon.toml is not a text in UTF-8; save it", toml='host = "ä"'.encode("latin-1")),
+    settings("antiphon.toml is not a text in UTF-8; save it", toml="port = 0".encode("utf-16")),
     settings("prot in antiphon.toml is not a setting", toml="\ufeffprot = 1"),
     settings("antiphon.toml cannot be read (Is a directory)", files={"antiphon.toml/x": ""}),
     settings(
@@ -180,7 +212,8 @@ MISTAKES = [
     ),
     *(
         Mistake(f"{name} --host {host}", 1, f"{host} is not a host; use an address or a name")
-        for name, host in (("up", "http://127.0.0.1"), ("edge", "127.0.0.1:80"), ("up", "[::1]"))
+        for name in ("up", "edge")
+        for host in ("http://127.0.0.1", "127.0.0.1:80", "[::1]")
     ),
     Mistake("edge --host host.invalid", 1, "the host name host.invalid is unknown"),
 ]

@@ -86,6 +86,17 @@ def test_streaming_audio(network: MiniCPMO) -> None:
             assert_close(keys, want["stream6.final.whisper_key_layer0"], **CLOSE)
 
 
+def test_streaming_audio_past_the_end_of_the_position_table(network: MiniCPMO) -> None:
+    want, rows = golden_set.tensors("a_audio"), golden_set.facts("a_audio")["stream34"]
+    for n, (mel, _, _, embeds, _) in enumerate(
+        stream_embeds(network, golden_set.waves()["w34"], rows)
+    ):
+        assert mel.shape[1] == rows[n]["mel_frames"]
+        if f"stream34.{n}.mel" in want:
+            assert_close(mel, want[f"stream34.{n}.mel"], atol=1e-4, rtol=0)
+        assert_close(embeds, want[f"stream34.{n}.embeds"], **CLOSE)
+
+
 def vision_cases() -> Any:
     facts = golden_set.facts("b_vision")
     return facts["cases"], facts["same_as"]
