@@ -12,7 +12,6 @@ import logging
 import re
 import time
 
-import numpy as np
 import structlog
 
 from antiphon.inference_worker.engines.common.costs import StageCosts
@@ -20,9 +19,9 @@ from antiphon.inference_worker.engines.local.chinese.reader import spoken_words
 from antiphon.inference_worker.engines.local.clauses import ClauseSplitter
 from antiphon.inference_worker.engines.local.dependencies import import_library
 from antiphon.inference_worker.engines.local.hearing.transcription import Recogniser
+from antiphon.inference_worker.engines.local.speech import joined
 from antiphon.inference_worker.engines.local.voices.catalogue import CHINESE_VOICES, DEFAULT_VOICES
 from antiphon.inference_worker.engines.local.voices.speaker import Voices
-from antiphon.shared_schemas.audio import SILENCE
 from voice_accuracy import distance, hear
 
 SENTENCES = (
@@ -56,9 +55,10 @@ def measure(voices: Voices, recogniser: Recogniser, voice: str) -> str:
     for sentence in SENTENCES:
         splitter, speaker = ClauseSplitter("zh"), voices.speaker(voice)
         clauses = [*splitter.feed(sentence), *splitter.flush()]
-        audio = [SILENCE, *(speaker.speak(clause, StageCosts()).audio for clause in clauses)]
+        parts = (part for clause in clauses for part in speaker.speak(clause, StageCosts()))
+        said = joined(parts)
         begun = time.process_time()
-        transcript = hear(recogniser, np.concatenate(audio))
+        transcript = hear(recogniser, said.audio)
         spent_s += time.process_time() - begun
         expected, written = characters(sentence), characters(transcript)
         wrong += distance(expected, written)

@@ -16,6 +16,7 @@ import math
 import random
 import statistics
 import time
+from collections.abc import Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -88,13 +89,13 @@ class Clock:
             clause: Clause,
             costs: StageCosts,
             cancellation: Cancellation | None = None,
-        ) -> SpokenClause:
+        ) -> Iterator[SpokenClause]:
             if len(clock.marks) == 2:
                 clock.marks.append(clock.now())
-            said = spoken(self, clause, costs, cancellation)
-            if len(clock.marks) == 3:
-                clock.marks.append(clock.now())
-            return said
+            for part in spoken(self, clause, costs, cancellation):
+                if len(clock.marks) == 3:
+                    clock.marks.append(clock.now())
+                yield part
 
         Reply.start, Speaker.speak = begin, speak  # type: ignore[method-assign]
 

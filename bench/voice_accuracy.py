@@ -56,11 +56,11 @@ def measure(voices: Voices, recogniser: Recogniser, voice: str, *, shows: bool) 
         splitter = ClauseSplitter()
         for number, clause in enumerate([*splitter.feed(text), *splitter.flush()]):
             begun = time.process_time()
-            audio.append(speaker.speak(clause, StageCosts()).audio)
-            spent = time.process_time() - begun
-            spent_s += spent
-            if number == 0:
-                firsts.append(spent)
+            for part in speaker.speak(clause, StageCosts()):
+                audio.append(part.audio)
+                if number == len(firsts) == 0:
+                    firsts.append(time.process_time() - begun)
+            spent_s += time.process_time() - begun
         sound = np.concatenate(audio)
         sound_s += len(sound) / OUTPUT_RATE
         heard = hear(recogniser, sound)

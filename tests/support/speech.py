@@ -9,9 +9,10 @@ import soxr
 from antiphon.inference_worker.engines.common.costs import StageCosts
 from antiphon.inference_worker.engines.local.clauses import ClauseSplitter
 from antiphon.inference_worker.engines.local.hearing.transcription import Recogniser
+from antiphon.inference_worker.engines.local.speech import joined
 from antiphon.inference_worker.engines.local.voices.catalogue import DEFAULT_VOICE
 from antiphon.inference_worker.engines.local.voices.speaker import Speaker, Voices
-from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, SILENCE, Samples
+from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples
 from support.synthetic_speech import spoken, units_of
 
 
@@ -69,7 +70,7 @@ def _read_out(text: str) -> Samples:
     speaker = Speaker(voice, voice)  # another voice may stand in only for the model's
     splitter = ClauseSplitter()
     clauses = [*splitter.feed(text), *splitter.flush()]
-    return np.concatenate([SILENCE, *(speaker.speak(each, StageCosts()).audio for each in clauses)])
+    return joined(part for each in clauses for part in speaker.speak(each, StageCosts())).audio
 
 
 @functools.cache

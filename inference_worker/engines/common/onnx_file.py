@@ -5,7 +5,7 @@ The format is protobuf: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -18,6 +18,8 @@ _FIXED_BYTES = {_FIXED64: 8, _FIXED32: 4}
 # Numbers of fields.
 _MODEL_VERSION, _MODEL_GRAPH, _MODEL_OPERATORS = 1, 7, 8
 _GRAPH_NODE, _GRAPH_NAME, _GRAPH_TENSOR, _GRAPH_INPUT, _GRAPH_OUTPUT = 1, 2, 5, 11, 12
+_NAMED = {_GRAPH_TENSOR: 8, _GRAPH_INPUT: 1}
+"""What has a name in a graph, and the field with its name."""
 _NODE_INPUT, _NODE_OUTPUT, _NODE_OPERATION, _NODE_ATTRIBUTE = 1, 2, 4, 5
 
 _FORMAT_VERSION = 10
@@ -99,6 +101,33 @@ class Network:
         ]
         return cls([], [*model], [_encoded(_GRAPH_NAME, b"graph")])
 
+    def part(
+        self, inputs: Mapping[str, ElementType], outputs: Mapping[str, ElementType]
+    ) -> Network:
+        """The nodes that lead to `outputs`, with their weights. They get `inputs` from outside.
+
+        Inputs of the whole network remain where they are needed.
+        """
+        makers = {name: node for node in self.nodes for name in node.outputs}
+        needed: set[str] = set()
+        missing = list(outputs)
+        while missing:
+            name = missing.pop()
+            if name in needed:
+                continue
+            needed.add(name)
+            if name not in inputs and name in makers:
+                missing += makers[name].inputs
+        made = needed - inputs.keys()
+        nodes = [node for node in self.nodes if not made.isdisjoint(node.outputs)]
+        kept = [field for field in self._graph if _is_needed(field, needed)]
+        part = Network(nodes, [*self._model], kept)
+        for name, element in inputs.items():
+            part.add_input(name, element)
+        for name, element in outputs.items():
+            part.add_output(name, element)
+        return part
+
     def add_input(
         self, name: str, element: ElementType, shape: Sequence[int] | None = None
     ) -> None:
@@ -120,6 +149,15 @@ class Network:
         graph = [*self._graph, *nodes]
         head = _head(_MODEL_GRAPH, sum(map(len, graph)))
         return b"".join([*self._model, head, *graph])
+
+
+def _is_needed(encoded: bytes | memoryview, needed: set[str]) -> bool:
+    """Whether a field of a graph remains in a part of it."""
+    number, content, _ = next(_fields(memoryview(encoded)))
+    if number not in _NAMED:
+        return number == _GRAPH_NAME
+    name = next(value for field, value, _ in _fields(content) if field == _NAMED[number])
+    return str(name, "utf-8") in needed
 
 
 def _node(content: memoryview) -> Node:

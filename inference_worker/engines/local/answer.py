@@ -6,8 +6,6 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from typing import Any
 
-import numpy as np
-
 from antiphon.inference_worker.engines.common.costs import StageCosts
 from antiphon.inference_worker.engines.local.clauses import ClauseSplitter
 from antiphon.inference_worker.engines.local.dialogue import LlmMessage
@@ -28,7 +26,7 @@ from antiphon.inference_worker.engines.local.voices.cancellation import (
 from antiphon.inference_worker.engines.local.voices.speaker import Speaker
 from antiphon.inference_worker.engines.processor import AnsweringView
 from antiphon.inference_worker.engines.types import Delta, EngineError
-from antiphon.shared_schemas.audio import SILENCE, Samples
+from antiphon.shared_schemas.audio import Samples
 from antiphon.shared_schemas.config import GenerationConfig, TtsConfig
 from antiphon.shared_schemas.unit_result import TokenUsage
 
@@ -145,8 +143,8 @@ class LocalAnswer:
 
     def _spoken(self, speaker: Speaker) -> Iterator[Delta]:
         written = self._pieces()
-        for delta, is_whole in spoken_clauses(written, speaker, self._language, self._ended):
-            yield delta
+        for deltas, is_whole in spoken_clauses(written, speaker, self._language, self._ended):
+            yield from deltas
             limit = self._longest_ms if is_whole else _LONG_SENTENCE * self._longest_ms
             if self.sound_ms >= limit:
                 return
@@ -157,30 +155,47 @@ def spoken_clauses(
     speaker: Speaker,
     language: str,
     cancellation: Cancellation,
-) -> Iterator[tuple[Delta, bool]]:
+) -> Iterator[tuple[Iterator[Delta], bool]]:
     """A text clause by clause with its audio until cancelled, and whether a sentence ends with the clause.
 
     `pieces`: text, and the tokens that it took.
     """
-    splitter, costs, raw, tokens = ClauseSplitter(language), StageCosts(), "", 0
+    splitter, raw, tokens = ClauseSplitter(language), "", 0
+    for text, more in pieces:
+        tokens += more
+        for character in text:
+            if cancellation.is_set():
+                return
+            if clauses := splitter.feed(character):
+                spoken = _spoken_text(raw, tokens, clauses, speaker, cancellation)
+                yield spoken, clauses[-1].ends_sentence
+                raw, tokens = "", 0
+            raw += character
+    if raw and not cancellation.is_set():
+        yield _spoken_text(raw, tokens, splitter.flush(), speaker, cancellation), True
 
-    def voiced(clauses: Sequence[Clause]) -> Delta:
-        spoken = [speaker.speak(clause, costs, cancellation) for clause in clauses]
-        audio = [SILENCE, *(clause.audio for clause in spoken)]
-        return Delta(text=raw, audio=np.concatenate(audio), n_tokens=tokens)
 
+def _spoken_text(
+    raw: str,
+    tokens: int,
+    clauses: Sequence[Clause],
+    speaker: Speaker,
+    cancellation: Cancellation,
+) -> Iterator[Delta]:
+    """The text of `clauses`, each word with the part of the audio in which it begins."""
+    shown = re.findall(r"\s*\S+|\s+$", raw)
+    unspoken = sum(len(clause.words) for clause in clauses)
     with suppress(SynthesisCancelled):
-        for text, more in pieces:
-            tokens += more
-            for character in text:
-                if cancellation.is_set():
-                    return
-                if clauses := splitter.feed(character):
-                    yield voiced(clauses), clauses[-1].ends_sentence
-                    raw, tokens = "", 0
-                raw += character
-        if raw and not cancellation.is_set():
-            yield voiced(splitter.flush()), True
+        for clause in clauses:
+            for part in speaker.speak(clause, StageCosts(), cancellation):
+                unspoken -= len(part.words)
+                # Marks that are not spoken may stand alone, so the last word takes what is left.
+                due = len(part.words) if unspoken else len(shown)
+                if due or len(part.audio):
+                    yield Delta(text="".join(shown[:due]), audio=part.audio, n_tokens=tokens)
+                shown, tokens = shown[due:], 0
+    if shown and not cancellation.is_set():
+        yield Delta(text="".join(shown), n_tokens=tokens)
 
 
 class LocalAnsweringView(AnsweringView):

@@ -172,8 +172,8 @@ class LocalChatView(LocalAnsweringView, ChatView):
     def read_aloud(self, text: str, tts: TtsConfig, said: str) -> Iterator[Delta]:
         speaker, language = self._slot.models.voices.speaker(tts.voice), self._slot.options.language
         rest = [(text[len(said) :], 0)]
-        for delta, _ in spoken_clauses(rest, speaker, language, self._stopped):
-            yield delta
+        for deltas, _ in spoken_clauses(rest, speaker, language, self._stopped):
+            yield from deltas
 
     def _stream(self, said: str = "") -> Iterator[Delta]:
         if self._stopped.is_set():

@@ -205,6 +205,8 @@ class Conversation:
         self.raise_failure()
         if self._stopped.is_set():
             return None
+        if not reply.begun and not reply.queue.may_begin(samples):
+            return None
         speech = reply.queue.take(samples, tokens)
         if not reply.begun and not speech.text:
             if reply.queue.exhausted:

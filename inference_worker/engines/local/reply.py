@@ -94,16 +94,16 @@ class Reply:
                 if self._cancelled.is_set():
                     return
                 try:
-                    spoken = self._spoken(clause)
+                    for part in self._spoken(clause):
+                        with self._pushing:
+                            self.queue.push(part)
+                            self._unspoken = self._unspoken[len(part.words) :]
                 except SynthesisCancelled:
                     return
-                with self._pushing:
-                    self.queue.push(spoken)
-                    self._unspoken = self._unspoken[len(clause.words) :]
 
-    def _spoken(self, clause: Clause) -> SpokenClause:
+    def _spoken(self, clause: Clause) -> Iterator[SpokenClause]:
         if self._speaker is None:
-            return SpokenClause(clause.words, SILENCE, (0,) * len(clause.words), ())
+            return iter([SpokenClause(clause.words, SILENCE, (0,) * len(clause.words), ())])
         return self._speaker.speak(clause, self._costs, self._cancelled)
 
     def _clauses(self) -> Generator[Clause, None, None]:

@@ -2,7 +2,9 @@
 
 import threading
 import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -48,15 +50,34 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class SpokenClause:
-    """A clause and its audio (float32 mono at 24 kHz).
+    """A clause, or a part of one, and its audio (float32 mono at 24 kHz).
 
-    `starts` and `phonemes` have the sample at which each word and each phoneme begins, ascending.
+    `starts` and `phonemes` have the sample at which each word and each phoneme begins, ascending. `more`:
+    another part of the clause follows.
     """
 
     words: tuple[Word, ...]
     audio: Samples
     starts: tuple[int, ...]
     phonemes: tuple[int, ...]
+    more: bool = False
+
+
+def joined(parts: Iterable[SpokenClause]) -> SpokenClause:
+    """One clause of consecutive parts."""
+    parts = list(parts)
+    begins = list(accumulate((len(part.audio) for part in parts), initial=0))
+    return SpokenClause(
+        tuple(word for part in parts for word in part.words),
+        np.concatenate([SILENCE, *(part.audio for part in parts)]),
+        _shifted(begins, [part.starts for part in parts]),
+        _shifted(begins, [part.phonemes for part in parts]),
+    )
+
+
+def _shifted(begins: Sequence[int], places: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    pairs = zip(begins, places, strict=False)
+    return tuple(begin + place for begin, part in pairs for place in part)
 
 
 class TimedWord(NamedTuple):
@@ -103,6 +124,7 @@ class SpeechQueue:
     def __init__(self, *, continues: bool = False) -> None:
         self._changed = threading.Condition()
         self._finished = False
+        self._more = False
         self._untouched = True
         self._continues = continues
         self._audio: Samples = SILENCE
@@ -112,6 +134,7 @@ class SpeechQueue:
     def push(self, clause: SpokenClause) -> None:
         with self._changed:
             self._untouched = False
+            self._more = clause.more
             shift = len(self._audio)
             self._words += [
                 (shift + start, word)
@@ -137,6 +160,14 @@ class SpeechQueue:
                 remaining = deadline - time.perf_counter()
                 if remaining <= 0 or not self._changed.wait(remaining):
                     return
+
+    def may_begin(self, samples: int) -> bool:
+        """Whether there is a whole unit, or no part of a clause is missing.
+
+        The next unit may be due much later than the end of a short first one.
+        """
+        with self._changed:
+            return len(self._audio) >= samples or self._finished or not self._more
 
     def take(self, samples: int, tokens: int) -> UnitSpeech:
         """Remove one unit: up to `samples` of audio and the words that begin in it.

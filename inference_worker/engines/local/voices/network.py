@@ -1,11 +1,14 @@
-"""What is changed in the network of Kokoro when it is loaded: it computes no silence, and multiplies faster."""
+"""What is changed in the network of Kokoro when it is loaded.
+
+It computes no silence, multiplies faster, and is cut in two: the second half makes sound piece by piece.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +34,19 @@ _PER_STEP = {
     "/encoder/Reshape_1_output_0": 2,
 }
 """What the decoder gets, with the values per step: the symbols, the pitch and the loudness."""
+
+FEATURES = "/decoder/decoder/decode.3/Div_4_output_0"
+"""What the generator gets: [1, 512, 2 per step]."""
+
+HARMONICS = "/decoder/decoder/generator/Concat_3_output_0"
+"""The spectrum of the voice's pitch: [1, 22, 120 per step and one more]."""
+
+SOUND = "audio"
+OWN, GIVEN = "own", "given"
+OWN_SUFFIX, GIVEN_SUFFIX = ".own", ".given"
+
+_GENERATOR = "/decoder/decoder/generator/"
+_FIRST_BLOCKS = frozenset(("noise_res.0", "resblocks.0", "resblocks.1", "resblocks.2"))
 
 
 def counts_of(symbols: Sequence[int], marks: frozenset[int]) -> NDArray[np.int64]:
@@ -70,6 +86,53 @@ def cut_silence(network: Network) -> None:
         network.nodes.append(Node("Slice", [f"{name}.uncut", *bounds], [name]))
     network.add_input(COUNTS, ElementType.INT64)
     network.add_output(STEPS, ElementType.INT64)
+
+
+class Halves(NamedTuple):
+    """`melody` turns symbols into FEATURES, HARMONICS and STEPS, and `generator` turns these into sound.
+
+    `statistics`: the means and variances in the generator, [1, channels, 1] each.
+    """
+
+    melody: Network
+    generator: Network
+    statistics: tuple[str, ...]
+
+
+def cut_in_two(network: Network) -> Halves:
+    """The two halves of the network, which a piece of a clause is made with.
+
+    The generator takes nine tenths of the time. It normalises each channel by its mean and variance over the
+    whole clause. With the inputs OWN 0 and GIVEN 1, it uses given ones instead, so that a piece of the
+    features gives the same sound as within all of them.
+    """
+    whole = {FEATURES: ElementType.FLOAT, HARMONICS: ElementType.FLOAT}
+    melody = network.part({}, {**whole, STEPS: ElementType.INT64})
+    generator = network.part(whole, {SOUND: ElementType.FLOAT})
+    means = [
+        node
+        for node in generator.nodes
+        if node.operation == "ReduceMean" and node.outputs[0].startswith(_GENERATOR)
+    ]
+    statistics = tuple(node.outputs[0] for node in means)
+    for node, name in zip(means, statistics, strict=True):
+        own, given = f"{name}{OWN_SUFFIX}", f"{name}{GIVEN_SUFFIX}"
+        node.outputs = [own]
+        generator.nodes += [
+            Node("Mul", [own, OWN], [f"{own}.share"]),
+            Node("Mul", [given, GIVEN], [f"{given}.share"]),
+            Node("Add", [f"{own}.share", f"{given}.share"], [name]),
+        ]
+        generator.add_input(given, ElementType.FLOAT)
+    generator.add_input(OWN, ElementType.FLOAT)
+    generator.add_input(GIVEN, ElementType.FLOAT)
+    return Halves(melody, generator, statistics)
+
+
+def statistic_width(name: str) -> int:
+    """Channels of one of them. The second half of the generator has a higher rate and fewer channels."""
+    block = name.removeprefix(_GENERATOR).split("/")[0]
+    return 256 if block in _FIRST_BLOCKS else 128
 
 
 def use_signed_inputs(network: Network) -> None:

@@ -61,6 +61,11 @@ class SynthesisQueue:
                 wait += max(0.0, self._run_s(job.letters) - (time.perf_counter() - begun))
             return wait, self._run_s(letters)
 
+    def longest_s(self, letters: int) -> float:
+        """How long a job would run at the lowest speed of recent ones."""
+        with self._changed:
+            return (letters + OVERHEAD_LETTERS) * max(self._speeds)
+
     def forgive(self) -> None:
         """A job was given up because of the estimate, so it will not be corrected: lower it a little."""
         with self._changed:

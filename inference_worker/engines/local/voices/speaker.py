@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -84,8 +85,8 @@ class Speaker:
         clause: Clause,
         costs: StageCosts,
         cancellation: Cancellation | None = None,
-    ) -> SpokenClause:
-        """The audio of `clause`, after the pause that follows the clause before.
+    ) -> Iterator[SpokenClause]:
+        """The audio of `clause` in parts, after the pause that follows the clause before.
 
         Raises SynthesisCancelled if it is cancelled.
         """
@@ -99,22 +100,35 @@ class Speaker:
                 log.info("voice_degraded", voice=ESPEAK, wait_s=wait, work_s=work)
                 self._voice.give_up()
                 self._voice = self._stand_in
-        with costs.measure("tts"):
-            voice, speed = self._voice, self._manner.speed
-            if isinstance(voice, KokoroVoice):
-                spoken = voice.speak(clause, needed_at, speed, cancellation)
-            else:
-                spoken = voice.speak(clause, needed_at, speed)
-        if not len(spoken.audio):
-            return spoken
-        pause, self._previous = _pause_after(self._previous), clause
-        sound = np.concatenate([pause, _amplified(spoken.audio, self._manner.gain)])
+        pause = _pause_after(self._previous)
+        with closing(self._parts(clause, needed_at, cancellation)) as parts:
+            while True:
+                with costs.measure("tts"):
+                    part = next(parts, None)
+                if part is None:
+                    return
+                if len(part.audio):
+                    part, pause = self._after(pause, part), SILENCE
+                    self._previous = clause
+                yield part
+
+    def _parts(
+        self, clause: Clause, needed_at: float, cancellation: Cancellation | None
+    ) -> Generator[SpokenClause, None, None]:
+        voice, speed = self._voice, self._manner.speed
+        if isinstance(voice, KokoroVoice):
+            yield from voice.speak_in_pieces(clause, needed_at, speed, cancellation)
+        else:
+            yield voice.speak(clause, needed_at, speed)
+
+    def _after(self, pause: Samples, part: SpokenClause) -> SpokenClause:
+        sound = np.concatenate([pause, _amplified(part.audio, self._manner.gain)])
         self._silent_at = max(self._silent_at, time.perf_counter()) + len(sound) / OUTPUT_RATE
         return replace(
-            spoken,
+            part,
             audio=sound,
-            starts=tuple(len(pause) + start for start in spoken.starts),
-            phonemes=tuple(len(pause) + start for start in spoken.phonemes),
+            starts=tuple(len(pause) + start for start in part.starts),
+            phonemes=tuple(len(pause) + start for start in part.phonemes),
         )
 
 

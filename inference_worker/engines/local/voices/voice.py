@@ -5,24 +5,37 @@ from __future__ import annotations
 import functools
 import math
 import time
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import closing
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from antiphon.inference_worker.engines.local.chinese.phonemes import symbols_of as chinese_symbols
 from antiphon.inference_worker.engines.local.dependencies import import_library
-from antiphon.inference_worker.engines.local.speech import Clause, SpokenClause
+from antiphon.inference_worker.engines.local.speech import Clause, SpokenClause, Word, joined
 from antiphon.inference_worker.engines.local.voices.cancellation import Cancellation
 from antiphon.inference_worker.engines.local.voices.catalogue import Accent, NaturalVoice
 from antiphon.inference_worker.engines.local.voices.espeak import RawSpeech, espeak
 from antiphon.inference_worker.engines.local.voices.kokoro import (
+    CONTEXT_STEPS,
+    MOST_SYMBOLS,
     STEP_SAMPLES,
     THREADS,
     Kokoro,
     Utterance,
+    load_statistics,
     load_style,
 )
 from antiphon.inference_worker.engines.local.voices.phonemes import Symbols, symbols_of
+from antiphon.inference_worker.engines.local.voices.pieces import (
+    MELODY_SHARE,
+    PieceMaker,
+    SpeechPiece,
+    first_steps,
+    in_background,
+)
 from antiphon.inference_worker.engines.local.voices.queue import (
     OVERHEAD_LETTERS,
     SynthesisQueue,
@@ -30,6 +43,15 @@ from antiphon.inference_worker.engines.local.voices.queue import (
 from antiphon.inference_worker.engines.local.voices.said_before import SaidBefore
 from antiphon.inference_worker.engines.types import EngineError, EngineLoadError
 from antiphon.shared_schemas.audio import OUTPUT_RATE, SILENCE, Samples
+
+_STEPS_PER_LETTER: dict[Accent, float] = {"en-US": 2.6, "en-GB": 2.6, "zh-CN": 10.0}
+_STEPS_OF_SILENCE = 10
+
+_UNNOTICED_S = 0.1
+"""A clause that is late by less is spoken at once."""
+
+_WORTHWHILE = 0.85
+"""Of the time of a clause: pieces that save less of it than the rest are not made."""
 
 _AUDIBLE = 0.004
 _ATTACK = OUTPUT_RATE // 100
@@ -49,6 +71,7 @@ class KokoroVoice:
         self._id = voice.id
         self._accent = voice.accent
         self._style = load_style(voice.style)
+        self._statistics = load_statistics(voice.style)
 
     def speak(
         self,
@@ -64,7 +87,7 @@ class KokoroVoice:
         key = self._key(clause, speed)
         if (known := self._said.find(key, clause)) is not None:
             return known
-        symbols = _symbols_of(clause.spoken, self._accent)
+        symbols = symbols_in(clause.spoken, self._accent)
         if not symbols.text:
             return _silent(clause)
         work = functools.partial(self._network.speak, symbols.ids, self._style, speed, cancellation)
@@ -72,6 +95,62 @@ class KokoroVoice:
         spoken = _placed(clause, symbols, said)
         self._said.add(key, spoken)
         return spoken
+
+    def speak_in_pieces(
+        self,
+        clause: Clause,
+        needed_at: float,
+        speed: float = 1.0,
+        cancellation: Cancellation | None = None,
+    ) -> Iterator[SpokenClause]:
+        """Nearly the same sound in parts, each ready before the one before it has been played.
+
+        It is one part if that is ready in time, or on a machine that is too slow for pieces.
+        """
+        key = self._key(clause, speed)
+        symbols = symbols_in(clause.spoken, self._accent)
+        if (
+            not 0 < len(symbols.ids) <= MOST_SYMBOLS
+            or self._said.find(key, clause) is not None
+            or not self._hurries(clause, needed_at)
+        ):
+            yield self.speak(clause, needed_at, speed, cancellation)
+            return
+        maker = PieceMaker(
+            self._network,
+            symbols.ids,
+            self._style,
+            self._statistics,
+            speed,
+            self._queue.longest_s(len(clause.text)),
+            needed_at,
+            cancellation or Cancellation(),
+        )
+
+        def work(give: Callable[[SpeechPiece], None]) -> None:
+            make = functools.partial(maker.make, give)
+            self._queue.run(make, len(clause.text), needed_at, cancellation)
+
+        parts = []
+        with closing(in_background(work)) as pieces:
+            for part in _placed_pieces(clause, symbols, pieces):
+                parts.append(part)
+                yield part
+        self._said.add(key, joined(parts))
+
+    def _hurries(self, clause: Clause, needed_at: float) -> bool:
+        """Whether a listener would wait for the whole clause, and can have it in pieces."""
+        wait, work = self._queue.estimate_s(len(clause.text), needed_at)
+        late = time.perf_counter() + wait + work - needed_at
+        return late > _UNNOTICED_S and self._first_share(clause) < _WORTHWHILE
+
+    def _first_share(self, clause: Clause) -> float:
+        """What the first piece takes, of the time of the whole clause."""
+        steps = int(len(clause.text) * _STEPS_PER_LETTER[self._accent]) + _STEPS_OF_SILENCE
+        melody = steps * MELODY_SHARE
+        longest_s = self._queue.longest_s(len(clause.text))
+        first = first_steps(steps, longest_s / (steps + melody))
+        return min(1.0, (melody + first + CONTEXT_STEPS) / (steps + melody))
 
     def rehearse(self, clause: Clause, cancellation: Cancellation) -> None:
         """Speak the clause when no session waits, and keep it. Raises SynthesisCancelled."""
@@ -81,10 +160,11 @@ class KokoroVoice:
     def estimate_s(
         self, clause: Clause, needed_at: float, speed: float = 1.0
     ) -> tuple[float, float]:
-        """How long `speak` would wait for other sessions, and how long it would take then."""
+        """How long `speak_in_pieces` would wait for other sessions, and then until the first sound."""
         if self._said.find(self._key(clause, speed), clause) is not None:
             return 0.0, 0.0
-        return self._queue.estimate_s(len(clause.text), needed_at)
+        wait, work = self._queue.estimate_s(len(clause.text), needed_at)
+        return wait, work * self._first_share(clause)
 
     def _key(self, clause: Clause, speed: float) -> Hashable:
         return self._id, clause.spoken, speed
@@ -161,20 +241,61 @@ def measured_speed(network: Kokoro, voice: NaturalVoice) -> tuple[float, float]:
     return seconds / (len(said.audio) / OUTPUT_RATE), seconds / letters
 
 
-def _symbols_of(spoken: Sequence[str], accent: Accent) -> Symbols:
+def symbols_in(spoken: Sequence[str], accent: Accent) -> Symbols:
+    """What a voice of that accent says."""
     return chinese_symbols(spoken) if accent == "zh-CN" else symbols_of(spoken, accent)
 
 
 def _placed(clause: Clause, symbols: Symbols, said: Utterance) -> SpokenClause:
     first, end = _audible(said.audio)
+    places = _places(symbols, said.steps, first)
+    return _part(clause.words, said.audio[first:end], places)
+
+
+def _placed_pieces(
+    clause: Clause, symbols: Symbols, pieces: Iterable[SpeechPiece]
+) -> Iterator[SpokenClause]:
+    """The clause in parts without silence around it. Each word is in the part in which it begins."""
+    words, places, held = clause.words, None, SILENCE
+    for piece in pieces:
+        audio = np.concatenate([held, piece.audio])
+        first, end = _audible(audio)
+        if places is None:
+            places = _places(symbols, piece.steps, first)
+        else:
+            first = 0
+        # Silence at the end of a piece may be that of the clause.
+        audio, held = audio[first:end], audio[end:]
+        due = places if piece.last else _Places(*(each[each < len(audio)] for each in places))
+        yield _part(words[: len(due.words)], audio, due, more=not piece.last)
+        words = words[len(due.words) :]
+        rest = (each[len(gone) :] for each, gone in zip(places, due, strict=True))
+        places = _Places(*(each - len(audio) for each in rest))
+
+
+class _Places(NamedTuple):
+    """The sample at which each word and each phoneme begins."""
+
+    words: NDArray[np.int64]
+    sounds: NDArray[np.int64]
+
+
+def _places(symbols: Symbols, steps: NDArray[np.int64], first: int) -> _Places:
+    """Places in the audio from sample `first` on."""
     # The first duration is that of the pad in front of the symbols.
-    begins = np.cumsum(said.steps)[:-1] * STEP_SAMPLES - first
-    places = np.clip(begins, 0, max(0, end - first - 1))
-    starts = [int(places[min(start, len(places) - 1)]) for start in symbols.starts]
-    starts[:1] = [0] * len(starts[:1])
-    letters = zip(places, symbols.text, strict=False)
-    sounds = [int(place) for place, symbol in letters if symbol.isalpha()]
-    return SpokenClause(clause.words, said.audio[first:end], tuple(starts), tuple(sounds))
+    begins = np.maximum(np.cumsum(steps)[:-1] * STEP_SAMPLES - first, 0)
+    words = begins[np.minimum(np.array(symbols.starts, dtype=np.int64), len(begins) - 1)]
+    words[:1] = 0
+    letters = zip(begins, symbols.text, strict=False)
+    sounds = [place for place, symbol in letters if symbol.isalpha()]
+    return _Places(words, np.array(sounds, dtype=np.int64))
+
+
+def _part(
+    words: tuple[Word, ...], audio: Samples, places: _Places, *, more: bool = False
+) -> SpokenClause:
+    within = [np.clip(each, 0, max(0, len(audio) - 1)).tolist() for each in places]
+    return SpokenClause(words, audio, tuple(within[0]), tuple(within[1]), more)
 
 
 def _audible(audio: Samples) -> tuple[int, int]:

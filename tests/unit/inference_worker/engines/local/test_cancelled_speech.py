@@ -27,7 +27,7 @@ from antiphon.inference_worker.engines.local.voices.catalogue import (
     DEFAULT_VOICE,
     NATURAL_VOICES,
 )
-from antiphon.inference_worker.engines.local.voices.kokoro import Kokoro, Utterance
+from antiphon.inference_worker.engines.local.voices.kokoro import Kokoro, Melody
 from antiphon.inference_worker.engines.local.voices.queue import SynthesisQueue
 from antiphon.inference_worker.engines.local.voices.said_before import SaidBefore
 from antiphon.inference_worker.engines.local.voices.speaker import Speaker, Voices
@@ -96,15 +96,10 @@ def test_who_cancels_an_answer_ends_its_speech(by: str) -> None:
         def __init__(self) -> None:
             pass
 
-        def speak(
-            self,
-            ids: Sequence[int],
-            style: object,
-            speed: float = 1.0,
-            cancellation: Cancellation | None = None,
-        ) -> Utterance:
+        def melody(
+            self, ids: Sequence[int], style: object, speed: float, cancellation: Cancellation
+        ) -> Melody:
             ended = threading.Event()
-            assert cancellation is not None
             with cancellation.ends_by(ended.set):
                 speaks.set()
                 assert ended.wait(60), "nothing has ended the run"
@@ -131,7 +126,8 @@ def test_who_cancels_an_answer_ends_its_speech(by: str) -> None:
         else:
             cancellation = Cancellation()
             text = [("You are welcome.", 3)]
-            reading = pool.submit(list, spoken_clauses(text, endless, "en", cancellation))
+            [(deltas, _)] = spoken_clauses(text, endless, "en", cancellation)
+            reading = pool.submit(list, deltas)
             assert speaks.wait(60)
             cancellation.set()
             assert reading.result(60) == []

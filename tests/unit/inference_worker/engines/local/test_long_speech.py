@@ -1,24 +1,25 @@
 """A natural voice says all of a text that is too long for one run of its network."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from antiphon.inference_worker.engines.common.costs import StageCosts
 from antiphon.inference_worker.engines.local.clauses import words_of
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
-from antiphon.inference_worker.engines.local.speech import Clause
+from antiphon.inference_worker.engines.local.speech import Clause, joined
 from antiphon.inference_worker.engines.local.voices.catalogue import DEFAULT_VOICE
 from antiphon.inference_worker.engines.local.voices.kokoro import (
     STEP_SAMPLES,
     Kokoro,
+    Melody,
+    Style,
     split_symbols,
 )
 from antiphon.inference_worker.engines.local.voices.network import LEAD_STEPS
 from antiphon.inference_worker.engines.local.voices.speaker import Speaker
-from antiphon.shared_schemas.audio import OUTPUT_RATE
+from antiphon.shared_schemas.audio import OUTPUT_RATE, Samples
 from support.speech import transcribe
 
 _SPACE, _COMMA, _LETTER = 16, 3, 50
@@ -27,17 +28,20 @@ _SILENCE = 40
 """Steps of the last pad, of which the audio has none."""
 
 
-class _Session:
-    """A network whose audio has the value of each symbol, for two steps."""
+class _Network(Kokoro):
+    """Its audio has the value of each symbol, for two steps."""
 
-    def run(
-        self, names: Sequence[str], inputs: Mapping[str, NDArray[np.int64]], options: object
-    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        tokens = inputs["tokens"][0]
-        steps = np.full(len(tokens), _STEPS)
+    def __init__(self) -> None:
+        pass
+
+    def melody(self, ids: Sequence[int], style: Style, *_: object) -> Melody:
+        steps = np.full(len(ids) + 2, _STEPS)
         steps[0], steps[-1] = LEAD_STEPS, _SILENCE
-        audio = np.repeat(tokens[:-1].astype(np.float32), steps[:-1] * STEP_SAMPLES)
-        return audio, steps[np.newaxis]
+        sound = np.repeat(np.array((0, *ids), np.float32), steps[:-1])
+        return Melody(sound, sound, style, steps)
+
+    def sound(self, melody: Melody, *_: object) -> Samples:
+        return np.repeat(melody.features, STEP_SAMPLES)
 
 
 def test_symbols_are_cut_after_marks_and_words() -> None:
@@ -51,8 +55,7 @@ def test_symbols_are_cut_after_marks_and_words() -> None:
 
 
 def test_each_symbol_of_a_long_text_begins_where_it_sounds() -> None:
-    network = object.__new__(Kokoro)
-    network._session = _Session()
+    network = _Network()
     ids = [20 + at % 100 if at % 7 else _SPACE for at in range(700)]
     said = network.speak(ids, np.zeros((512, 256), np.float32))
     assert len(said.steps) == len(ids) + 2
@@ -67,7 +70,7 @@ def test_a_long_text_is_said_to_its_end(local_engine: LocalProcessor) -> None:
     voice = local_engine._models.voices.by_id[DEFAULT_VOICE]
     text = ", ".join(map(str, range(1, 31))) + "."
     clause = Clause(words_of(text), ends_sentence=True)
-    said = Speaker(voice, voice).speak(clause, StageCosts())
+    said = joined(Speaker(voice, voice).speak(clause, StageCosts()))
     assert list(said.starts) == sorted(set(said.starts))
     last = transcribe(said.audio[said.starts[-1] - OUTPUT_RATE // 20 :])
     assert "30" in last or "thirty" in last.lower()

@@ -1,5 +1,6 @@
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import given
@@ -90,6 +91,19 @@ def test_remaining_has_the_words_that_have_not_begun() -> None:
     assert queue.remaining() == ([Word("three", 1, "three")], True)
     queue.finish()
     assert queue.remaining() == ([Word("three", 1, "three")], False)
+
+
+def test_a_part_of_a_clause_that_is_shorter_than_a_unit_does_not_begin_a_reply() -> None:
+    queue = SpeechQueue()
+    queue.push(replace(clause("one", "two"), more=True))
+    assert queue.may_begin(200)
+    assert not queue.may_begin(201)
+    queue.push(clause("three"))
+    assert queue.may_begin(FAR), "the clause is complete"
+    queue.push(replace(clause("four"), more=True))
+    assert not queue.may_begin(FAR)
+    queue.finish()
+    assert queue.may_begin(FAR), "nothing follows"
 
 
 def test_wait_ends_when_a_complete_unit_is_queued() -> None:

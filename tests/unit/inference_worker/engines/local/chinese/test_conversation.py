@@ -16,6 +16,7 @@ from antiphon.inference_worker.engines.local.hearing.transcript import Transcrip
 from antiphon.inference_worker.engines.local.hearing.whisper import find_files
 from antiphon.inference_worker.engines.local.options import LocalOptions
 from antiphon.inference_worker.engines.local.processor import LocalProcessor
+from antiphon.inference_worker.engines.local.speech import joined
 from antiphon.inference_worker.engines.processor import DuplexView
 from antiphon.inference_worker.engines.types import EngineLoadError
 from antiphon.shared_schemas.audio import INPUT_RATE, OUTPUT_RATE, Samples
@@ -61,7 +62,8 @@ def said(engine: LocalProcessor, text: str, voice: str = "yunxi") -> Samples:
     assert engine._models is not None
     splitter, speaker = ClauseSplitter("zh"), engine._models.voices.speaker(voice)
     clauses = [*splitter.feed(text), *splitter.flush()]
-    sound = np.concatenate([speaker.speak(clause, StageCosts()).audio for clause in clauses])
+    parts = (part for clause in clauses for part in speaker.speak(clause, StageCosts()))
+    sound = joined(parts).audio
     return np.asarray(soxr.resample(sound, OUTPUT_RATE, INPUT_RATE), np.float32)
 
 
