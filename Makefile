@@ -18,15 +18,31 @@ TYPED = $(if $(ALL),,antiphon tools bench/ten_voices.py --exclude /minicpmo/)
 # Most tests wait for real time to pass: four files at a time keep two cores busy. tests/conftest.py puts
 # the longest files first. A browser and the engine in a call need the cores for themselves, or sound is lost.
 SIDE_BY_SIDE = $(BIN)/pytest --dist=loadfile --no-loadscope-reorder --numprocesses
+SELECTED = $(if $(ALL),,-m "not extended")
 
-IN_CONTAINERS = $(BIN)/pytest tests/containers -o timeout=900 -o faulthandler_timeout=0
+# These tests compute, and no clock runs in them. They take the time that the browser leaves, at the lowest priority.
+NETWORKS = $(addprefix tests/unit/inference_worker/engines/,local minicpmo)
+
+# Linux shares the cores between sessions first, so the priority of a process counts only within its session.
+AT_LOWEST_PRIORITY = $(if $(shell command -v setsid),setsid) sh -c \
+  '(echo 19 > /proc/self/autogroup) 2> /dev/null; exec nice -n 19 "$$@"' sh
 
 # The tests in containers end before the browsers start: Chromium aborts loads when a network interface appears
 # or disappears.
-define BESIDE_CONTAINERS
-mkdir -p build; $(IN_CONTAINERS) > build/containers.log 2>&1 & containers=$$!; \
-$(SIDE_BY_SIDE)=4 tests/unit tests/redis; status=$$?; \
-wait $$containers || status=$$?; cat build/containers.log; exit $$status
+define WITHOUT_BROWSER
+mkdir -p build; \
+$(if $(ALL),$(BIN)/pytest tests/containers -o timeout=900 -o faulthandler_timeout=0 > build/containers.log 2>&1 & containers=$$!;) \
+$(SIDE_BY_SIDE)=4 $(SELECTED) $(NETWORKS:%=--ignore=%) tests/unit tests/redis && \
+$(SIDE_BY_SIDE)=$(if $(ALL),3,4) $(SELECTED) tests/system; status=$$?; \
+$(if $(ALL),wait $$containers || status=$$?; cat build/containers.log;) exit $$status
+endef
+
+define WITH_BROWSER
+trap 'kill $$networks' INT TERM; \
+$(AT_LOWEST_PRIORITY) $(SIDE_BY_SIDE)=2 $(SELECTED) -o timeout=1800 -o faulthandler_timeout=0 $(NETWORKS) \
+  > build/networks.log 2>&1 & networks=$$!; \
+$(SIDE_BY_SIDE)=1 $(SELECTED) tests/browser; status=$$?; \
+wait $$networks || status=$$?; cat build/networks.log; exit $$status
 endef
 
 # Without their bytecode, each of the hundreds of processes of the tests would compile all modules again.
@@ -51,10 +67,8 @@ docs: .python  ## Build the documentation as a website: build/site/index.html
 
 test: .test-time  ## Lint, types and the tests to run before a change is proposed
 	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target ALL=$(ALL) .programs check .web $(if $(ALL),.site)
-	$(if $(ALL),,$(SIDE_BY_SIDE)=4 -m "not extended" tests/unit tests/redis tests/system)
-	$(if $(ALL),@$(BESIDE_CONTAINERS))
-	$(if $(ALL),$(SIDE_BY_SIDE)=3 tests/system)
-	$(SIDE_BY_SIDE)=1 tests/browser $(if $(ALL),,-m "not extended")
+	@$(WITHOUT_BROWSER)
+	@$(WITH_BROWSER)
 
 test-all: ALL = true
 test-all: test  ## The same and all other tests, as in CI
@@ -64,7 +78,7 @@ chaos: .test-time  ## Random faults under 30 clients (CHAOS_SECONDS, by default 
 	  $(BIN)/pytest tests/system/faults/test_chaos.py -q -s -o faulthandler_timeout=0
 
 containers: .test-time  ## Build, run and test the compose stack (minutes; needs Docker, or root on Debian)
-	$(IN_CONTAINERS)
+	$(BIN)/pytest tests/containers -o timeout=900 -o faulthandler_timeout=0
 
 check: lint types  ## Lint, types, and known vulnerabilities if the package indexes report them
 	@$(BIN)/python tools/audit.py --optional

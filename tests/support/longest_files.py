@@ -65,7 +65,7 @@ LONGEST_FIRST = (
     "system/commands/test_talk.py",
     "system/commands/test_bench.py",
     "unit/edge/transport/test_http_protocol.py",
-    "unit/inference_worker/engines/minicpmo/test_device_faults.py",
+    "system/minicpmo/test_device_faults.py",
     "unit/inference_worker/engines/minicpmo/views/test_turn_views.py",
     "unit/inference_worker/engines/minicpmo/test_processor.py",
     "system/faults/test_redis_cluster.py",
