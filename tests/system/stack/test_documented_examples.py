@@ -73,7 +73,7 @@ def reader(local_stack: Stack, tmp_path: Path) -> Reader:
 
 
 async def test_full_duplex_in_python(reader: Reader) -> None:
-    printed = await reader.runs("duplex_client.py", lead_s=1.5, rest_s=6.0)
+    printed = await reader.runs("duplex_client.py", lead_s=1.5, rest_s=15.0)
     assert "Session ready" in printed
     assert "Listening" in printed
     assert "] Speaking: " in printed

@@ -29,6 +29,7 @@ EMPTY_OPENINGS = tuple(
         "you are a helpful assistant",
         "you do not know the weather",
         "a helpful assistant",
+        "no no",
         "i'm antiphon a small voice",
     )
 )

@@ -1,7 +1,8 @@
 """Countries: where they are, how many people live there, their neighbours, currency and language.
 
 countries.txt has a country on each line: its names, the part of the world, the number of people, the
-neighbours, the currency and the languages. A language with a full stop is a whole sentence.
+neighbours, the currency and the languages. A language with a full stop is a whole sentence. capitals.txt has
+the capitals of these and of other countries and states.
 """
 
 import functools
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _TABLE = Path(__file__).with_name("countries.txt")
+_CAPITALS = Path(__file__).with_name("capitals.txt")
 _NOTHING = "-"
 
 _PLACE = ("continent {}",)
@@ -36,6 +38,7 @@ _CURRENCY = (
     "currency {}",
     "money {}",
     "currency use {}",
+    "currency used {}",
     "money use they {}",
     "currency use they {}",
     "money people use {}",
@@ -53,7 +56,10 @@ _LANGUAGE = (
 
 
 def country_facts() -> Iterator[tuple[str, str]]:
-    """The words of each question, in plain form, and its answer."""
+    """The words of each question, in plain form, and its answer. In a capital, its country's are meant."""
+    capitals = dict(line.split(": ") for line in _CAPITALS.read_text("utf-8").splitlines())
+    for country, capital in capitals.items():
+        yield f"capital {country.lower()}", f"The capital of {country} is {capital}."
     for (country, *others), (place, people, neighbours, currency, languages) in _countries():
         upper = country[:1].upper() + country[1:]
         borders = f"{upper} borders {neighbours}."
@@ -70,6 +76,9 @@ def country_facts() -> Iterator[tuple[str, str]]:
         for name in (country.removeprefix("the ").lower(), *others):
             for questions, answer in answers:
                 yield from ((question.format(name), answer) for question in questions)
+        if city := capitals.get(country.removeprefix("the ")):
+            for questions, answer in answers[-2:]:
+                yield from ((question.format(city.lower()), answer) for question in questions)
 
 
 def country_in(text: str) -> str | None:

@@ -1,8 +1,7 @@
 """Facts that people ask for and that never change, found by the words of the question.
 
 facts.txt has on each line the keys, separated by slashes, and the answer after a bar. A key has the words
-of a question that carry its meaning. capitals.txt has countries and their capitals, and countries.txt more
-of the larger ones.
+of a question that carry its meaning.
 """
 
 import functools
@@ -33,7 +32,7 @@ _ANYWHERE = re.compile(
 """What adds nothing to a question for the largest or the first."""
 
 _REFERS = re.compile(
-    r"\b(?:this|that|it(?! take| call| windy| rain| snow| from | to )"
+    r"\b(?:this|that(?! ever\b)|it(?! take| call| windy| rain| snow| from | to )"
     r"|(?<!is )(?<!are )(?<!was )(?<!were )there)\b"
 )
 _OF_SPEAKERS = re.compile(
@@ -49,6 +48,15 @@ _ASKS_ELSE = re.compile(
     r"|what (?:to|(?:can|could|should|do) (?:i|we|you|people)) do (?:about|for|with|against)\b.*"
 )
 """Questions whose important words are those of others, too."""
+
+
+_REMEDY = re.compile(
+    r"(?:what (?:to|(?:can|could|should|do) (?:i|we|you|people)) do (?:about|for|with|against)"
+    r"|what (?:helps|works|is good) (?:with|for|against)"
+    r"|how (?:(?:do|can|should) (?:i|you|we)|to) (?:get rid of|treat|cure|stop|help|ease|soothe))"
+    r" (?:my |an? |the )?(?P<trouble>.+)"
+)
+"""A key of such a question has "help" and the trouble."""
 
 
 def key_of(text: str) -> frozenset[str]:
@@ -68,14 +76,14 @@ def _facts() -> dict[frozenset[str], str]:
         keys, _, answer = line.partition(" | ")
         for key in keys.split(" / "):
             found[key_of(key)] = answer.strip()
-    for line in (_FOLDER / "capitals.txt").read_text("utf-8").splitlines():
-        country, _, capital = line.partition(": ")
-        found[key_of(f"capital {country.lower()}")] = f"The capital of {country} is {capital}."
     return found
 
 
 def fact(question: str) -> str | None:
     """The answer to a question in plain form, unless it refers to the speakers or to what was said before."""
+    remedy = _REMEDY.fullmatch(question)
+    if remedy and (known := _facts().get(key_of(f"help {remedy['trouble']}"))):
+        return known
     if any(one.fullmatch(question) for one in (_OF_SPEAKERS, _ASKS_ELSE)):
         return None
     return None if _REFERS.search(question) else _facts().get(key_of(question))

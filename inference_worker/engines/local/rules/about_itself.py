@@ -334,7 +334,8 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      rf" (?!the capital).+ (?:in|into|to) {_LANGUAGE}"
      rf"|what is the {_LANGUAGE} (?:word|name|phrase|translation) (?:for|of) .+"
      r"|(?:can you |could you |please )*(?:teach|tell) me"
-     rf" (?:(?:an?|some|a few|1|something)(?: \w+)? in |some )?{_LANGUAGE}",
+     rf" (?:(?:an?|some|a few|1|something)(?: \w+)? in |some )?{_LANGUAGE}"
+     r"|how (?:do|would|can) (?:you|i|we) (?:say|write) .+ in (?:it|(?:that|their|the local) language)",
      fixed("I know English only, so I cannot translate that.")),
     # What it cannot know
     (r"(?:oh )?(?:(?:come on|please|just (?:try|do it)|try(?: it)?|do it) ?)+", lambda _, situation: limit_in(

@@ -74,6 +74,12 @@ _SAYINGS = (
     "What is worth doing is worth doing well. That is a proverb, too.",
 )
 
+_COMPLIMENTS = (
+    "You are curious, and that is how everything good begins.",
+    "You ask nicely. Not everybody does.",
+    "It is good to talk with somebody who listens to the end.",
+)
+
 
 _ONE = r"(?:an?|any|some|another|something)"
 _GOOD = r"(?: (?:good|nice|great|new|old|classic|fun|easy|quick|simple|healthy|interesting))*"
@@ -179,6 +185,19 @@ _PLACES = (
     "The Alps are good for walking in summer, and for skiing in winter.",
     "A town nearby that you never visited costs little, and may surprise you.",
 )
+_PET_NAMES = (
+    "How about Luna, Milo, Bella or Charlie?",
+    "How about Biscuit, Pickles, Noodle or Waffles?",
+    "How about Sunny, Pepper, Coco or Max?",
+    "How about Professor, Captain, Duchess or Sir Barks?",
+)
+_INTERVIEW_QUESTIONS = (
+    "Why do you want to work for us?",
+    "What is your greatest strength, and what is your greatest weakness?",
+    "Tell me about a problem at work that you have solved.",
+    "Where do you want to be in five years?",
+    "Why should we choose you?",
+)
 _DOING = (
     rf"what {_SHOULD} do (?:today|tonight|tomorrow|this (?:evening|weekend|afternoon)"
     r"|(?:at|on|over) the weekend|for fun|in my (?:free|spare) time|on a rainy day)(?: for fun)?"
@@ -209,6 +228,22 @@ _PLACE = (
     rf"|{PLEASE}(?:suggest|recommend)(?: me)? {_ONE}{_GOOD} (?:place to (?:go|visit|travel)"
     r"(?: to)?|(?:holiday|travel) destination|destination)"
 )
+_PET = (
+    r"(?:an?|my|the|our) (?:new |little |baby )*"
+    r"(?:dog|cat|puppy|kitten|pet|rabbit|hamster|bird|parrot|horse|fish)s?"
+)
+_PET_NAME = (
+    r"(?:(?:can|could|will) you |please )*(?:(?:give|suggest|tell|find)(?: me)?|what (?:is|are|would be)"
+    r"|do you (?:know|have)|i need|help me (?:to )?(?:find|choose|pick)) (?:an?|some|any)?"
+    rf"(?: good| nice| cute| funny)* ?name(?: is|s)? for {_PET}"
+    rf"|(?:(?:can|could|will) you |please )*help me (?:to )?name {_PET}(?: (?:he|she|it|they)\b.*)?"
+    rf"|what {_SHOULD} (?:call|name) {_PET}"
+)
+_INTERVIEW = (
+    rf"{PLEASE}(?:ask|give|tell)(?: me)? {_ONE}(?: (?:typical|common|good|hard|job))* interview questions?"
+    rf"|{PLEASE}(?:practi[sc]e|do|rehearse) (?:an?|my|the)? ?(?:job )?interview(?: with me)?"
+    r"|what (?:do they|will they|would they) ask (?:me )?in an? (?:job )?interview"
+)
 _COOK = rf"what {_SHOULD} (?:eat|cook)(?: today| tonight| this evening| now)?|what is for dinner"
 
 IDEAS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = tuple(
@@ -225,6 +260,8 @@ IDEAS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = tuple(
         (_GIFT, _GIFTS),
         (_HOBBY, _HOBBIES),
         (_PLACE, _PLACES),
+        (_PET_NAME, _PET_NAMES),
+        (_INTERVIEW, _INTERVIEW_QUESTIONS),
     )
 )
 """What is asked, in plain form, and the ideas."""
@@ -294,7 +331,8 @@ _ANOTHER = re.compile(
     rf"|{_ASK} 1 (?:for|that|with|about|my|i)\b.*|{_ASK} a (?:better|different|new|cleaner|funnier|good"
     rf"|shorter) 1"
     r"|(?:(?:do you have|give me|tell me) )?(?:another|other|(?:any|some|1) (?:other|more)|more) (?:ideas?"
-    r"|suggestions?|recommendations?)|something else|what else"
+    r"|suggestions?|recommendations?|names|questions?)|(?:something|what) else"
+    r"|something (?:funnier|better|different|new|shorter|simpler)"
 )
 _KNOWN = re.compile(
     r"(?:you (?:have )?(?:already |just )*(?:told|said)(?: me)?|i (?:already )?(?:know|have heard|heard))"
@@ -305,6 +343,7 @@ _FACT = re.compile(
     r"(?:something (?:interesting|fun|cool|new|amazing|surprising)(?: i do not know)?"
     r"|an? (?:(?:random|interesting|fun|cool|surprising|amazing|weird) )+(?:fact|thing))"
     r"|i am (?:so |very )*bored(?: .*)?|(?:that is |this is )?boring|fun facts?"
+    rf"|{PLEASE}(?:teach|tell) me something(?: (?:new|useful))?"
     rf"|(?:{_ASK} )?{_ONE_OR_SOME}(?: (?:random|interesting|fun|cool|surprising|amazing|weird))* facts?"
 )
 _STORY = re.compile(
@@ -328,6 +367,12 @@ _SAYING = re.compile(
     r"(?: (?:good|nice|wise|famous|inspiring|inspirational|motivational|positive|short))* ?"
     r"(?:quotes?|quotation|saying|proverb|words? of wisdom|inspiration|motivation)(?: of the day| for today)?"
     r"|(?:please )?(?:inspire|motivate) me"
+    rf"|(?:{PLEASE}(?:give|tell|have)(?: me)? |do you have )?(?:some|any|1 piece of|a piece of) "
+    r"(?:good |wise )?advice(?: for me)?"
+)
+_COMPLIMENT = re.compile(
+    rf"{PLEASE}(?:(?:give|pay) me an? (?:\w+ )?compliment|compliment me"
+    r"|(?:say|tell me) something (?:nice|kind|sweet|positive)(?: (?:to|about) me)?)"
 )
 
 _THAT_WAS = (
@@ -365,6 +410,7 @@ _REQUESTS = (
     (_JOKE, another_joke),
     (_TWISTER, _next(_TWISTERS, _TWISTER)),
     (_SAYING, _next(_SAYINGS, _SAYING)),
+    (_COMPLIMENT, _next(_COMPLIMENTS, _COMPLIMENT)),
     *((asked, _next(texts, asked)) for asked, texts in IDEAS),
 )
 

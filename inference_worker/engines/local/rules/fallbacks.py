@@ -334,8 +334,10 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
      r"|part|selling|known)\b)[a-z]+(?: [a-z]+){0,2}(?: (?:ever|of all time|in the world|alive|in history))*",
      of_itself("I am a program, so I have no opinion. What do you think?")),
     (r"(?:which|what|who)(?: (?:team|club|band|player|singer|actor|city|country|car|phone|brand|language|1))?"
-     r" (?:is|are|was) (?:better|nicer|cooler|prettier)\b.* (?:or|and) .+"
-     r"|(?:is|are) [a-z0-9' ]+ better than [a-z0-9' ]+",
+     r" (?:is|are|was) (?:better|nicer|cooler|prettier|smarter|cuter|funnier|tastier)\b.* (?:or|and) .+"
+     r"|(?:is|are) [a-z0-9' ]+ better than [a-z0-9' ]+"
+     r"|(?:is|was) (?:it|that|this|he|she) an? (?:really |very )?(?:good|great|nice|bad) (?:book|film|movie"
+     r"|song|album|band|singer|writer|author|actor|actress|show|series|game)",
      of_itself("I am a program, so I have no opinion. What do you think?")),
     (r"(?:do you think (?:that )?|will |would )(?:i|he|she|we|my \w+) [a-z].*|should i [a-z].*"
      r"|what (?:should|shall|can|do) i (?:do|say)(?: now| then| next| about (?:it|this|that|him|her|them))?",

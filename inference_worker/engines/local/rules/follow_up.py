@@ -15,7 +15,7 @@ from antiphon.inference_worker.engines.local.rules.quantities.numbers import (
 )
 from antiphon.inference_worker.engines.local.rules.quantities.units import is_unit
 from antiphon.inference_worker.engines.local.rules.text import ASKS, LONGEST_CHARS, peeled, plain
-from antiphon.inference_worker.engines.local.spoken_text.lexicon import WEEKDAYS
+from antiphon.inference_worker.engines.local.spoken_text.lexicon import MONTHS, WEEKDAYS
 
 STOPPED = "All right."
 """The answer to "stop". A request to continue after it means what was stopped."""
@@ -187,7 +187,9 @@ _HOUR = re.compile(
     r"\bat (noon|midnight|(?:[a-z]+|\d{1,2}(?::[0-5]\d)?)(?: [a-z]+)?(?: ?[ap]\.?m\b| o['’]clock))",
     re.IGNORECASE,
 )
-_PLACE = re.compile(r"\b(?:in|to) ([A-Z][\w'-]*(?: [A-Z][\w'-]*)*)")
+_PLACE = re.compile(
+    rf"\b(?:in|to) (?!(?:{'|'.join((*MONTHS, *WEEKDAYS))})\b)([A-Z][\w'-]*(?: [A-Z][\w'-]*)*)"
+)
 _DATE = re.compile(rf"\b{WHEN}\b")
 
 _UNTIL_THEN = re.compile(
@@ -200,7 +202,9 @@ _WEEKDAY = re.compile(
 )
 _FROM_NOW = re.compile(r"\bhow long is (?:that|it) from now\b", re.IGNORECASE)
 _THERE = re.compile(
-    r"(?P<before>\b(?:time|hour|weather)\b[^.?!]*?)(?: over)? there\b", re.IGNORECASE
+    r"(?P<before>\b(?:time|hour|weather|languages?|currency|money|people live)\b[^.?!]*?)(?: over)? there\b"
+    r"|(?P<they>\b(?:languages?|currency|money) do (?:they|people) (?:speak|use))(?=[.?!]*$)",
+    re.IGNORECASE,
 )
 
 
@@ -225,7 +229,7 @@ def _with_names(text: str, named: _Named) -> str:
     *begin, last = re.split(r"(?<=[.!?])\s+", text)
     hour, place, date = functools.reduce(_Named.after, begin, named)
     if place:
-        last = _THERE.sub(rf"\g<before> in {place}", last)
+        last = _THERE.sub(rf"\g<before>\g<they> in {place}", last)
     if date:
         last = _WEEKDAY.sub(rf"\g<before> {date}", last)
         last = _FROM_NOW.sub(f"how long is it until {date}", last)

@@ -294,15 +294,6 @@ _ROWS: tuple[tuple[str, Answer], ...] = (
         r"(?:maybe|perhaps|possibly|whatever|nothing|nah|meh|i guess)(?: (?:so|not|much|really|special|else))*",
     ),
     *_rows(
-        "How about Luna, Milo, Bella or Charlie?",
-        r"(?:(?:can|could) you |please )*(?:(?:give|suggest|tell|find)(?: me)?|what (?:is|are|would be)|do you"
-        r" (?:know|have)|i need) (?:an?|some|any)?(?: good| nice| cute| funny)*"
-        r" ?name(?: is|s)? for (?:an?|my|the|our)"
-        r" (?:new |little |baby )*(?:dog|cat|puppy|kitten|pet|rabbit|hamster|bird|parrot|horse|fish)s?",
-        r"what (?:should|shall|can|could|do) (?:i|we) (?:call|name) (?:an?|my|the|our) (?:new |little |baby )*"
-        r"(?:dog|cat|puppy|kitten|pet|rabbit|hamster|bird|parrot|horse|fish)",
-    ),
-    *_rows(
         "I liked talking with you, too.",
         r"(?:it (?:was|is)|that was) (?:so |very |really )?(?:nice|good|great|lovely|fun) (?:talking|chatting"
         r"|speaking|to talk|to chat|to speak) (?:to|with) you",

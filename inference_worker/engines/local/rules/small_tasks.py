@@ -16,14 +16,23 @@ def _spell(found: re.Match[str], _: Situation) -> str:
     return f"{word.capitalize()} is spelled {', '.join(word.upper())}."
 
 
+_SPELLED = re.compile(r"(?:The word )?(\w+) (?:is spelled|has \d).*|.* [A-Z] .* in (\w+)\.")
+_HOW_OFTEN = ("does not appear", "appears once", "appears twice")
+
+
 def _letters(found: re.Match[str], situation: Situation) -> str:
+    """How many letters a word has, or how many of one letter."""
     word = found["word"]
     if word in ("it", "that", "this"):
-        spelled = re.match(r"(\w+) is spelled", situation.previous)
-        if spelled is None:
+        before = _SPELLED.fullmatch(situation.previous)
+        if before is None:
             return "Which word do you mean?"
-        word = spelled[1].lower()
-    return f"The word {word} has {len(word)} letter{'' if len(word) == 1 else 's'}."
+        word = (before[1] or before[2]).lower()
+    if not (letter := found["letter"]):
+        return f"The word {word} has {len(word)} letter{'' if len(word) == 1 else 's'}."
+    count = word.count(letter)
+    appears = _HOW_OFTEN[count] if count < len(_HOW_OFTEN) else f"appears {count} times"
+    return f"The letter {letter.upper()} {appears} in {word}."
 
 
 def _past(found: re.Match[str], _: Situation) -> str:
@@ -186,8 +195,9 @@ TASK_ROWS: tuple[tuple[str, Answer], ...] = (
     (rf"{_NAMES_FORM}(?:simple )?past(?: (?:tense|form|participle))? (?:of|for) {_ITS_WORD}", _past),
     (rf"how do (?:you|i) (?:say|write) {_ITS_WORD} in (?:the )?past(?: tense)?", _past),
     (rf"{_NAMES_FORM}plural(?: form)? (?:of|for) {_ITS_WORD}", _plural),
-    (r"how many letters (?:are |does |do |is |there )*(?:in )?(?:the word )?(?P<word>[a-z]+)(?: have|"
-     r" has)?", _letters),
+    (r"how (?:many|often)(?: times)?(?: (?:is|does))? (?:letters|(?:(?:the )?letters? )?(?P<letter>[a-z])"
+     r"(?:'?s)?) (?:are |does |do |is |there |appear )*(?:in )?(?:the word )?(?P<word>[a-z]{2,})"
+     r"(?: have| has)?", _letters),
     (rf"{PLEASE}count(?: backwards?| down)?(?: up)?(?: {_STEP})?(?: from (?P<first>\d+))?"
      rf"(?: (?:up |down )?to (?P<last>\d+))?(?: {_STEP_AFTER})?(?: for me)?(?: backwards?)?", _count),
     (rf"(?P<hand>{'|'.join(_HANDS)})", _hand),

@@ -182,9 +182,17 @@ _NEXT_STEPS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"(?:(?:that|it) )?squared|square (?:that|it)", "{result} squared"),
         (r"(?:and )?the square root(?: of (?:that|it))?", "square root of {result}"),
         (r"halve (?:that|it)", "half of {result}"),
+        (
+            rf"(?:split|share|divide) (?:that|it|this)(?: (?:up|equally|evenly))* (?:between|among) {N}\b.*"
+            rf"|(?:split|share|divide) (?:that|it|this) {N} ways",
+            "split {result} between \\1\\2",
+        ),
     )
 )
 _PERCENTAGE = re.compile(rf"{N} percent of {N} is {N}\.")
+_OTHER_PERCENTAGE = re.compile(
+    rf"(?:(?:and|or|what|how|about|if) )*(?:(?:with|at|for|make it) )?{N} ?(?:%|percent|per cent)(?: tip)?"
+)
 _ALTOGETHER = re.compile(
     r"(?:(?:and|so|then) )*(?:(?:what|how much) (?:is|will|would|do)(?: (?:that|it|i|we))?(?: be| pay)? )?"
     r"(?:(?:the|my|our) )?(?:total|altogether|all together|in total)"
@@ -202,8 +210,11 @@ _ROUND = re.compile(
 def answer_next_sum(text: str, previous: str) -> str | None:
     """The answer to a step from the result that `previous` says: "and times two", "divide that by 3"."""
     result = _RESULT.search(previous)
-    if (tip := _PERCENTAGE.fullmatch(previous)) and _ALTOGETHER.fullmatch(text):
-        return answer_sum(f"{tip[2]} plus {tip[3]}")
+    if tip := _PERCENTAGE.fullmatch(previous):
+        if _ALTOGETHER.fullmatch(text):
+            return answer_sum(f"{tip[2]} plus {tip[3]}")
+        if other := _OTHER_PERCENTAGE.fullmatch(text):
+            return answer_sum(f"{other[1]} percent of {tip[2]}")
     if result and _ROUND.fullmatch(text):
         return f"Rounded, it is {_rounded(Fraction(result[1].replace(',', '')), text)}."
     for pattern, sum_ in _NEXT_STEPS if result else ():

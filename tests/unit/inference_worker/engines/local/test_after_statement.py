@@ -20,7 +20,10 @@ from support.situations import NOW
         ("My homework is hard. What's 17 times 23?", "17 times 23 is 391."),
         ("my homework is hard so what's 17 times 23", "17 times 23 is 391."),
         ("It's late here. What time is it in Tokyo?", "In Tokyo it is 11:05 PM."),
-        ("I'm going to Peru. What's the currency there?", "The currency of Peru is the sol."),
+        (
+            "I'm going to Peru. What's the currency there?",
+            "That sounds good. The currency of Peru is the sol.",
+        ),
         ("I've been to Italy, what's the capital there?", "The capital of Italy is Rome."),
         ("I weigh twelve stone, how many kilos is that?", "12 stone are about 76.2 kilograms."),
         (

@@ -552,3 +552,57 @@ def test_nobody_asks_who_is_speaking(asked: str) -> None:
 def test_an_age_does_not_end_the_talk() -> None:
     talk = replace(IN_TALK, said=("Should I take up running?",), previous="It is never too late.")
     assert "talk about" not in str(answer("I'm fifty two", talk))
+
+
+_CONVERSATIONS: tuple[dict[str, str], ...] = (
+    {
+        "I'm moving to Lisbon in March.": "",
+        "What language do they speak there?": "In Portugal people speak Portuguese.",
+        "How do I say good morning in it?": "I know English only",
+        "What currency do they use?": "The currency of Portugal is the euro.",
+        "What time is it there?": "In Lisbon it is",
+    },
+    {
+        "What's a 15 percent tip on 84 dollars 50?": "15 percent of 84.50 is 12.675.",
+        "What about 20 percent?": "20 percent of 84.50 is 16.9.",
+        "Split that between 3 people.": "That is about 5.63 each.",
+    },
+    {"What is 90 plus 30?": "120", "Divide it 4 ways.": "That is 30 each."},
+    {
+        "How many r's are in strawberry?": "The letter R appears 3 times in strawberry.",
+        "And how many letters does it have?": "The word strawberry has 10 letters.",
+        "How often is the letter w in it?": "The letter W appears once in strawberry.",
+        "How many z's are in it?": "The letter Z does not appear in strawberry.",
+    },
+    {
+        "Can you help me name my new puppy? He is brown and very lazy.": "How about ",
+        "Something funnier.": "How about ",
+    },
+    {
+        "Ask me a typical interview question.": "?",
+        "Another question.": "?",
+        "Give me a compliment.": "somebody who listens",
+    },
+    {
+        "What is the tallest building in the world?": "Burj Khalifa",
+        "How tall is it in feet?": "",
+        "Which is prettier, Paris or Rome?": "I have no opinion",
+        "Is it a good book?": "I have no opinion",
+    },
+    {
+        "What can I do about a headache?": "Drink some water",
+        "How do I get rid of my headache?": "Drink some water",
+        "What helps with a sore throat?": "Warm drinks",
+        "What is the largest animal that ever lived?": "The blue whale",
+    },
+)
+
+
+@pytest.mark.parametrize("turns", _CONVERSATIONS)
+def test_a_conversation(turns: dict[str, str]) -> None:
+    said: tuple[str, ...] = ()
+    previous = ""
+    for asked, expected in turns.items():
+        previous = answer(asked, replace(NOW, said=said, previous=previous)) or ""
+        assert expected in previous, asked
+        said = (*said, asked)

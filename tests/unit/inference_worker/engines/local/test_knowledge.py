@@ -71,12 +71,10 @@ KNOWN = {
     ),
     "What's the opposite of hot?": "The opposite of hot is cold.",
     "Give me another word for happy.": "Instead of happy you can say glad, felicitous or bright.",
-    "What is the difference between weather and climate?": (
-        "Weather is the atmospheric conditions that comprise the state of the atmosphere in terms of"
-        " temperature and wind and clouds and precipitation. Climate is the weather in some location averaged"
-        " over some long period of time."
+    "What is the difference between a lake and a pond?": (
+        "A lake is a body of water surrounded by land. A pond is a small lake."
     ),
-    "What's the difference between a frog and a toad?": None,
+    "What's the difference between a zorp and a toad?": None,
     "What does a plumber do?": (
         "A plumber is a craftsman who installs and repairs pipes and fixtures and appliances."
     ),
