@@ -121,8 +121,10 @@ async def live_user(
     pace: float = 1.0,
 ) -> AsyncIterator[LiveUser]:
     """A connected user; with `session`, one whose session has begun and whose microphone is on."""
-    client = AsyncOpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0)
-    async with client.live.connect() as connection:
+    async with (
+        AsyncOpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0) as client,
+        client.live.connect() as connection,
+    ):
         user = LiveUser(connection, audio_format, pace=pace)
         tasks = [asyncio.create_task(user.listen())]
         try:
@@ -135,4 +137,3 @@ async def live_user(
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-    await client.close()

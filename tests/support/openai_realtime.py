@@ -110,10 +110,11 @@ async def realtime_user(
     http_url: str, *, key: str = "none", path: str = "/v1", **connect: Any
 ) -> AsyncIterator[RealtimeUser]:
     """Connected with the SDK, and greeted."""
-    client = AsyncOpenAI(base_url=f"{http_url}{path}", api_key=key, max_retries=0)
     options = connect or {"model": "any"}
-    async with client.realtime.connect(**options) as connection:
+    async with (
+        AsyncOpenAI(base_url=f"{http_url}{path}", api_key=key, max_retries=0) as client,
+        client.realtime.connect(**options) as connection,
+    ):
         user = RealtimeUser(connection)
         assert (await user.receive()).type == "session.created"
         yield user
-    await client.close()

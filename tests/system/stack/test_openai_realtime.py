@@ -265,23 +265,28 @@ async def test_keys(slow: Stack) -> None:
 
 
 async def test_a_secret_opens_a_session_with_its_settings(slow: Stack) -> None:
-    client = OpenAI(base_url=f"{slow.http_url}/v1", api_key=KEY, max_retries=0)
     session: Any = {"type": "realtime", "instructions": "Be brief.", "output_modalities": ["text"]}
-    issued = client.realtime.client_secrets.create(session=session)
+    with OpenAI(base_url=f"{slow.http_url}/v1", api_key=KEY, max_retries=0) as client:
+        issued = client.realtime.client_secrets.create(session=session)
+        with pytest.raises(openai.BadRequestError) as refused:
+            client.realtime.client_secrets.create(
+                session={"type": "realtime", "prompt": {"id": "p"}}
+            )
+    assert refused.value.param == "session.prompt"
     assert issued.value.startswith("ek_")
     assert issued.session.id
     async with realtime_user(slow.http_url, key=issued.value, model="m") as user:
         assert user.events[0].session.instructions == "Be brief."
-    with pytest.raises(openai.AuthenticationError):
-        OpenAI(base_url=f"{slow.http_url}/v1", api_key=issued.value, max_retries=0).models.list()
+    with (
+        OpenAI(base_url=f"{slow.http_url}/v1", api_key=issued.value, max_retries=0) as client,
+        pytest.raises(openai.AuthenticationError),
+    ):
+        client.models.list()
     url = f"{slow.ws_url}/v1/realtime?mode=audio"
     with pytest.raises(websockets.InvalidStatus):
         await websockets.connect(
             url, additional_headers={"Authorization": f"Bearer {issued.value}"}
         )
-    with pytest.raises(openai.BadRequestError) as refused:
-        client.realtime.client_secrets.create(session={"type": "realtime", "prompt": {"id": "p"}})
-    assert refused.value.param == "session.prompt"
 
 
 @pytest.mark.skipif(find_spec("aiortc") is not None, reason="the extra webrtc is installed")

@@ -43,7 +43,8 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenAI]:
     with new_stack(tmp_path_factory.mktemp("openai")) as running:
         running.edge(api_keys=KEY)
         running.worker(engine_options=QUICK, slots=2)
-        yield OpenAI(base_url=f"{running.http_url}/v1", api_key=KEY, max_retries=0)
+        with OpenAI(base_url=f"{running.http_url}/v1", api_key=KEY, max_retries=0) as client:
+            yield client
 
 
 def test_models(quick: OpenAI) -> None:
@@ -257,7 +258,15 @@ def webm(samples: Any) -> bytes:
 @pytest.mark.extended
 @pytest.mark.speech
 def test_the_local_engine(local_stack: Stack) -> None:
-    client = OpenAI(base_url=f"{local_stack.http_url}/v1", api_key="none", max_retries=0)
+    with OpenAI(base_url=f"{local_stack.http_url}/v1", api_key="none", max_retries=0) as client:
+        _hears_and_speaks(client)
+    found = in_javascript(local_stack.http_url, "none")
+    assert "italy" in words(found["transcript"])
+    assert found["words"] == len(found["transcript"].split())
+    assert found["vtt"].startswith("WEBVTT")
+
+
+def _hears_and_speaks(client: OpenAI) -> None:
     question, _ = sf.read(QUESTION, dtype="float32")
     sound = float_bytes(soxr.resample(question, INPUT_RATE, OUTPUT_RATE))
     files = {"m.wav": QUESTION.read_bytes(), "m.webm": webm(question)}
@@ -292,10 +301,6 @@ def test_the_local_engine(local_stack: Stack) -> None:
     assert str(vtt).startswith("WEBVTT\n\n00:00:01.")
     with pytest.raises(openai.BadRequestError, match="hears en only"):
         client.audio.transcriptions.create(model="whisper-1", file=QUESTION, language="de")
-    found = in_javascript(local_stack.http_url, "none")
-    assert "italy" in words(found["transcript"])
-    assert found["words"] == len(found["transcript"].split())
-    assert found["vtt"].startswith("WEBVTT")
     plain = client.audio.transcriptions.create(
         model="whisper-1", file=QUESTION, response_format="text"
     )
