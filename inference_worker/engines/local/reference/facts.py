@@ -54,9 +54,11 @@ _REMEDY = re.compile(
     r"(?:what (?:to|(?:can|could|should|do) (?:i|we|you|people)) do (?:about|for|with|against)"
     r"|what (?:helps|works|is good) (?:with|for|against)"
     r"|how (?:(?:do|can|should) (?:i|you|we)|to) (?:get rid of|treat|cure|stop|help|ease|soothe))"
-    r" (?:my |an? |the )?(?P<trouble>.+)"
+    r" (?:my |an? |the )?(.+)"
 )
-"""A key of such a question has "help" and the trouble."""
+_RECIPE = re.compile(r"(?:.* )?recipe (?:for|of) (?:an? |some )?(.+)")
+_KEYS_OF = ((_REMEDY, "help {}"), (_RECIPE, "how make {}"))
+"""Questions of many forms, and the form of their keys."""
 
 
 def key_of(text: str) -> frozenset[str]:
@@ -81,9 +83,10 @@ def _facts() -> dict[frozenset[str], str]:
 
 def fact(question: str) -> str | None:
     """The answer to a question in plain form, unless it refers to the speakers or to what was said before."""
-    remedy = _REMEDY.fullmatch(question)
-    if remedy and (known := _facts().get(key_of(f"help {remedy['trouble']}"))):
-        return known
+    for pattern, key in _KEYS_OF:
+        found = pattern.fullmatch(question)
+        if found and (known := _facts().get(key_of(key.format(found[1])))):
+            return known
     if any(one.fullmatch(question) for one in (_OF_SPEAKERS, _ASKS_ELSE)):
         return None
     return None if _REFERS.search(question) else _facts().get(key_of(question))

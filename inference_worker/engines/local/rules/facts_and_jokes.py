@@ -185,6 +185,11 @@ _PLACES = (
     "The Alps are good for walking in summer, and for skiing in winter.",
     "A town nearby that you never visited costs little, and may surprise you.",
 )
+_WITH_WHAT_IS_THERE = (
+    "You could fry it all with onions and garlic, and stir in an egg at the end.",
+    "You could bake it in the oven with cheese on top, for half an hour.",
+    "You could cook it in stock, with herbs, and have a soup.",
+)
 _PET_NAMES = (
     "How about Luna, Milo, Bella or Charlie?",
     "How about Biscuit, Pickles, Noodle or Waffles?",
@@ -244,12 +249,17 @@ _INTERVIEW = (
     rf"|{PLEASE}(?:practi[sc]e|do|rehearse) (?:an?|my|the)? ?(?:job )?interview(?: with me)?"
     r"|what (?:do they|will they|would they) ask (?:me )?in an? (?:job )?interview"
 )
+_WITH = (
+    rf"what {_SHOULD} (?:make|cook|eat|prepare) with (?:my |the |some )?(?:leftover )?"
+    r"[a-z]+(?: [a-z]+){0,6}"
+)
 _COOK = rf"what {_SHOULD} (?:eat|cook)(?: today| tonight| this evening| now)?|what is for dinner"
 
 IDEAS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = tuple(
     (re.compile(pattern), texts)
     for pattern, texts in (
         (f"{_meal('(?:dinner|supper)')}|{_COOK}", _DINNER),
+        (_WITH, _WITH_WHAT_IS_THERE),
         (_meal("lunch"), _LUNCH),
         (_meal("breakfast"), _BREAKFAST),
         (_meal("dessert"), _DESSERT),

@@ -23,13 +23,23 @@ _TO_WHAT_WAS = (
     "I understand. How did you feel about that?",
     "I see. Tell me more about it.",
 )
+_TO_MISFORTUNE = (
+    "I am sorry to hear that. Do you want to tell me more?",
+    "That is a pity. What are you going to do now?",
+    "Oh no. How did that happen?",
+)
+_TO_LUCK = (
+    "That is great! Tell me more about it.",
+    "How nice! How do you feel about it?",
+    "I am glad for you. What comes next?",
+)
 _TO_WISHES = "I see. How can I help you with that?"
 _TO_GRIEF = (
     "That must be hard. I am listening.",
     "I understand that this hurts. Tell me more, if you like.",
     "It is all right to be sad. I am here.",
 )
-REACTIONS = frozenset((*_TO_WHAT_IS, *_TO_WHAT_WAS, _TO_WISHES))
+REACTIONS = frozenset((*_TO_WHAT_IS, *_TO_WHAT_WAS, *_TO_MISFORTUNE, *_TO_LUCK, _TO_WISHES))
 
 DANGER = "That sounds serious. If anybody is in danger, call the emergency number now. I am only a program."
 _SORRY = "I am very sorry to hear that. Do you want to talk about it?"
@@ -65,6 +75,16 @@ _PAST = re.compile(
     r"\b(?!need|feed|bleed|speed|wed|bed|red)\w{2,}ed\b"
     r"|\b(?:was|were|had|did|went|(?<!have )got|took|came|said|told|gave|made|saw|found|lost|left|broke"
     r"|fell|met|bought|stole|fought|forgot|ate|drank|ran|sold|wrote|won|felt|thought)\b"
+)
+_MISFORTUNE = re.compile(
+    r"\b(?:broken?|split up|cancell?ed|missed|st[oa]len?|crashed|fired|laid off|failed|robbed|delayed"
+    r"|ruined|burn(?:ed|t) down|lost (?:my|our|his|her|the|a)|cannot find|hurts?|not working"
+    r"|(?:is|am|are|got|getting) (?:sick|ill)|does not work|divorced?)\b"
+)
+_LUCK = re.compile(
+    r"^(?!.*\b(?:not|never|nearly|almost)\b).*\b(?:adopted|promoted|engaged|won|graduated|had a baby"
+    r"|passed (?:my|the|our|his|her)|new (?:job|baby|home|house|puppy)"
+    r"|got (?:the|a|my) (?:\w+ )?(?:job|raise|place|house|flat|puppy|kitten))\b"
 )
 _WISHES = re.compile(r"(?:i|we) (?:need|want|would like|am trying|are trying|am looking for)\b.+")
 _FOR_THE_MODEL = re.compile(
@@ -105,7 +125,9 @@ def listen(question: str, situation: Situation) -> str | None:
         return None
     if _WISHES.fullmatch(text) and not goes_on:
         return _TO_WISHES
-    return _one_of(_TO_WHAT_WAS if _PAST.search(text) else _TO_WHAT_IS, situation)
+    kinds = ((_LUCK, _TO_LUCK), (_MISFORTUNE, _TO_MISFORTUNE), (_PAST, _TO_WHAT_WAS))
+    kind = next((reactions for pattern, reactions in kinds if pattern.search(text)), _TO_WHAT_IS)
+    return _one_of(kind, situation)
 
 
 def _one_of(reactions: tuple[str, ...], situation: Situation) -> str:

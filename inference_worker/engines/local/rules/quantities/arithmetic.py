@@ -92,6 +92,8 @@ _REMAINDER = re.compile(
     r"(?:the )?remainder (?:of|when|if)\s+|\s+(?:with|and)(?: a| the)? remainder$"
 )
 _SHARE = re.compile(rf"what (?:percent|percentage) (?:of|is) {N} (?:is|of) {N}")
+_HOW_MANY = re.compile(rf"how (?:many|much) (?:is|are) {N}")
+""" "Two dozen" comes as 24."""
 _PRIME = re.compile(r"is (\d{1,9}) (?:a )?prime(?: number)?")
 _TOKEN = re.compile(
     r"\s*(\d+(?:\.\d+)?|\.\d+|[-+*/^%()]|mod|sqrt|cbrt|square|half|third|quarter|factorial)"
@@ -130,12 +132,10 @@ class _NoRoot(ValueError):
 
 def answer_sum(text: str) -> str | None:
     """The answer to a sum; `text` is lower case, with numbers in digits. None if it is no sum."""
-    if share := _SHARE.fullmatch(text):
-        return _share(share, of_first="of" in text.split()[:3])
+    if of_numbers := _of_numbers(text):
+        return of_numbers
     if _NO_SUM.fullmatch(text):
         return None
-    if prime := _PRIME.fullmatch(text):
-        return _primality(int(prime[1]))
     priced = without_currency(text)
     if each := share_of_each(priced):
         return each
@@ -155,6 +155,16 @@ def answer_sum(text: str) -> str | None:
         return _sentence(tokens, wants_remainder=wants_remainder)
     except _NoSum:
         return None
+
+
+def _of_numbers(text: str) -> str | None:
+    """The answer to a question about numbers that is no sum."""
+    if share := _SHARE.fullmatch(text):
+        return _share(share, of_first="of" in text.split()[:3])
+    if number := _HOW_MANY.fullmatch(text):
+        return f"That is {number[1]}."
+    prime = _PRIME.fullmatch(text)
+    return _primality(int(prime[1])) if prime else None
 
 
 def _without_question(text: str) -> str:

@@ -595,6 +595,11 @@ _CONVERSATIONS: tuple[dict[str, str], ...] = (
         "What helps with a sore throat?": "Warm drinks",
         "What is the largest animal that ever lived?": "The blue whale",
     },
+    {
+        "Give me a recipe for lasagna.": "Layer pasta sheets",
+        "What can I make with eggs and potatoes?": "You could",
+        "How many is two dozen?": "That is 24.",
+    },
 )
 
 
@@ -606,3 +611,18 @@ def test_a_conversation(turns: dict[str, str]) -> None:
         previous = answer(asked, replace(NOW, said=said, previous=previous)) or ""
         assert expected in previous, asked
         said = (*said, asked)
+
+
+@pytest.mark.parametrize(
+    ("said", "reaction"),
+    [
+        ("I just adopted a dog.", "That is great!"),
+        ("We finally got the keys to our new house.", "That is great!"),
+        ("I broke up with my girlfriend.", "I am sorry to hear that."),
+        ("My flight got cancelled.", "I am sorry to hear that."),
+        ("I never won anything in my life.", "I see."),
+        ("I lost five kilos in two months.", "I see."),
+    ],
+)
+def test_a_reaction_to_what_happened(said: str, reaction: str) -> None:
+    assert str(answer(said, NOW)).startswith(reaction)
