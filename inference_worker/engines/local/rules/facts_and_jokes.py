@@ -246,7 +246,8 @@ _PET_NAME = (
 )
 _INTERVIEW = (
     rf"{PLEASE}(?:ask|give|tell)(?: me)? {_ONE}(?: (?:typical|common|good|hard|job))* interview questions?"
-    rf"|{PLEASE}(?:practi[sc]e|do|rehearse) (?:an?|my|the)? ?(?:job )?interview(?: with me)?"
+    rf"|(?:{PLEASE}|(?:i (?:want|would like)|let us|(?:can|could|shall) (?:we|i)|help me)(?: to)? )"
+    r"(?:practi[sc]e|do|rehearse)(?: for)?(?: an?| my| the)?(?: job)? interview(?: with (?:me|you))?"
     r"|what (?:do they|will they|would they) ask (?:me )?in an? (?:job )?interview"
 )
 _WITH = (

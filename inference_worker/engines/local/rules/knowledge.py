@@ -79,7 +79,7 @@ def is_unknown(answer: str) -> bool:
 
 def has_topic(earlier: Sequence[str]) -> bool:
     """Whether one of the last turns asked what something is, so that "it" may mean that."""
-    return any(map(_topic, earlier[-_TURNS:]))
+    return any(any(_topic(turn)) for turn in earlier[-_TURNS:])
 
 
 def _answered(asked: str, said: str) -> str | None:
@@ -124,8 +124,7 @@ def _topics(earlier: Sequence[str]) -> Iterator[str]:
     """What the last turns asked about, and the countries that they or their answers name, newest first."""
     for turn in range(len(earlier) - 1, max(-1, len(earlier) - 1 - _TURNS), -1):
         asked = whole_question(earlier[turn], earlier[:turn])
-        if topic := _topic(asked):
-            yield topic
+        yield from _topic(asked)
         if country := country_in(asked):
             yield country
 
@@ -143,24 +142,36 @@ _TURNS = 4
 
 _SUBJECT = re.compile(
     r"(?:The |An? )?[\w' -]{2,40}? "
-    r"(?=(?:is|are|was|were|has|have|lives?|sank|began|ended|carries|can|goes|eats?)\b)"
+    r"(?=(?:is|are|was|were|has|have|lives?|sank|began|ended|carries|can|goes|eats?|wrote|painted|composed"
+    r"|invented|discovered|founded|directed|created|recorded|built|made)\b)"
+)
+_OF_WHOLE = re.compile(r".* of ((?:the )?[\w' -]+)")
+_NAMED = re.compile(
+    r"(?<=[a-z,] )(?:the )?[A-Z][\w'-]+(?: (?:(?:of|the|da|van|de) )*[A-Z][\w'-]+)*"
 )
 
 
-def _topic(text: str) -> str:
-    """What the last sentence of `text` asks for and is looked up, as it is written there or in the fact."""
+def _topic(text: str) -> Iterator[str]:
+    """What the last sentence of `text` asks for and is looked up, as it is written there or in the fact.
+
+    Of a fact, these are its subject, what the subject is a part of, and the names after it.
+    """
     *_, asked = _SENTENCES.split(text)
     for form in peeled(plain(asked)):
         if (known := fact(form)) and (subject := _SUBJECT.match(known)):
-            return subject[0].strip()
+            yield subject[0].strip()
+            if whole := _OF_WHOLE.fullmatch(subject[0].strip()):
+                yield whole[1]
+            yield from _NAMED.findall(known)
+            return
         for pattern, answer in _ROWS:
             found = pattern.fullmatch(form)
             if found is None or _is_common(found["word"]) or _PRONOUN.search(found["word"]):
                 continue
             if answer(found, asked):  # "the weather" is no topic
                 topic = (found.groupdict().get("article") or "") + found["word"]
-                return _as_written(topic, asked)
-    return ""
+                yield _as_written(topic, asked)
+                return
 
 
 def _looked_up(text: str, asked: str, said: str) -> str | None:

@@ -140,10 +140,21 @@ def answer_conversion(text: str) -> str | None:
         base += Fraction(more) * part.size
         spoken += f" and {_quantity(Fraction(more), part)}"
     value = (base - wanted.zero) / wanted.size
-    rounded = value if abs(value) < 1 else Fraction(round(value * 100), 100)
+    rounded = _rounded(value)
     about = "about " if rounded != value or is_rounded(rounded) else ""
     verb = "is" if amount == 1 and more is None else "are"
     return f"{spoken[0].upper()}{spoken[1:]} {verb} {about}{_quantity(rounded, wanted)}."
+
+
+_DIGITS = 5
+
+
+def _rounded(value: Fraction) -> Fraction:
+    """With at most two places after the point; a large number has fewer digits that count."""
+    if abs(value) < 1 or value.denominator == 1:
+        return value
+    whole = len(str(abs(int(value))))
+    return Fraction(round(value, 2 if whole < _DIGITS else _DIGITS - whole))
 
 
 def _with_half(found: re.Match[str]) -> str:
@@ -152,7 +163,8 @@ def _with_half(found: re.Match[str]) -> str:
 
 
 _THAT_IN = re.compile(
-    rf"(?:and |so )*(?:what is (?:that|it) |how much is (?:that|it) |that )?in (?P<unit>{_NAME})"
+    r"(?:and |so )*(?:(?:what|how (?:much|tall|high|long|big|deep|wide|far|heavy|fast|hot|cold)) is"
+    rf" (?:that|it) |that )?in (?P<unit>{_NAME})"
     rf"|(?:and |so )*how many (?P<units>{_NAME}) (?:is|are) (?:that|it|those)"
 )
 _QUANTITIES = re.compile(

@@ -170,6 +170,24 @@ CONVERSATIONS = (
         "How tall is it?": "The Eiffel Tower is about 330 metres tall.",
         "Where is it?": "The Eiffel Tower is in Paris, in France.",
     },
+    {
+        "Who wrote Hamlet?": None,
+        "When did he die?": "William Shakespeare was born in 1564 and died in 1616.",
+    },
+    {
+        "Who painted the Mona Lisa?": None,
+        "Where is it?": "The Mona Lisa hangs in the Louvre in Paris.",
+    },
+    {
+        "What's the tallest mountain?": None,
+        "Who climbed it first?": (
+            "Edmund Hillary and Tenzing Norgay first climbed Mount Everest, on 29 May 1953."
+        ),
+    },
+    {
+        "How hot is the sun?": None,
+        "How far is it?": "The sun is about 150 million kilometres away.",
+    },
 )
 
 
