@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from antiphon.inference_worker.engines.local.rules.follow_up import STOPPED, is_passing
-from antiphon.inference_worker.engines.local.rules.ideas import IDEAS, PROPOSED
+from antiphon.inference_worker.engines.local.rules.ideas import IDEAS, IDEA_TEXTS
 from antiphon.inference_worker.engines.local.rules.situation import Answer, Situation, fixed
 from antiphon.inference_worker.engines.local.rules.text import PLEASE, peeled, plain
 
@@ -115,7 +115,7 @@ def _verdict(begin: str) -> Answer:
     def answer(found: re.Match[str], situation: Situation) -> str | None:
         if situation.previous in _JOKES or "joke" in found[0]:
             return f"{begin} {ANOTHER_JOKE}"
-        told = situation.previous in (*FACTS, *_STORIES, *_TWISTERS, *_SAYINGS, *PROPOSED)
+        told = situation.previous in (*FACTS, *_STORIES, *_TWISTERS, *_SAYINGS, *IDEA_TEXTS)
         return f"{begin} What else would you like to know?" if told else None
 
     return answer

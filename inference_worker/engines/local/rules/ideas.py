@@ -202,4 +202,4 @@ IDEAS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = tuple(
 )
 """What is asked, in plain form, and the ideas."""
 
-PROPOSED = frozenset(text for _, texts in IDEAS for text in texts)
+IDEA_TEXTS = frozenset(text for _, texts in IDEAS for text in texts)

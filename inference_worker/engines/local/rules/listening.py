@@ -8,7 +8,7 @@ import re
 
 from antiphon.inference_worker.engines.local.rules.about_itself import CRISIS
 from antiphon.inference_worker.engines.local.rules.after_statement import asks_within
-from antiphon.inference_worker.engines.local.rules.ideas import PROPOSED
+from antiphon.inference_worker.engines.local.rules.ideas import IDEA_TEXTS
 from antiphon.inference_worker.engines.local.rules.situation import Situation
 from antiphon.inference_worker.engines.local.rules.small_talk import CONDOLENCE
 from antiphon.inference_worker.engines.local.rules.text import ASKS, peeled, plain
@@ -120,7 +120,7 @@ def listen(question: str, situation: Situation) -> str | None:
     grieves = situation.previous.startswith(CONDOLENCE) or situation.previous in _TO_GRIEF
     if grieves and not _WISHES.fullmatch(text):
         return _one_of(_TO_GRIEF, situation)
-    goes_on = situation.previous in REACTIONS or situation.previous in PROPOSED
+    goes_on = situation.previous in REACTIONS or situation.previous in IDEA_TEXTS
     if len(text.split()) < _LEAST_WORDS or not (_PERSONAL.search(text) or goes_on):
         return None
     if _WISHES.fullmatch(text) and not goes_on:
