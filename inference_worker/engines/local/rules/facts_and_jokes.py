@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from antiphon.inference_worker.engines.local.rules.follow_up import STOPPED, is_passing
-from antiphon.inference_worker.engines.local.rules.ideas import IDEAS, IDEA_TEXTS
+from antiphon.inference_worker.engines.local.rules.ideas import IDEA_TEXTS, IDEAS
 from antiphon.inference_worker.engines.local.rules.situation import Answer, Situation, fixed
 from antiphon.inference_worker.engines.local.rules.text import PLEASE, peeled, plain
 
