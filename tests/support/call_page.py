@@ -1,12 +1,12 @@
 """A call page in a browser: its actions, transcript and recorded audio."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import soundfile
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, WebSocket, expect
 
 from antiphon.shared_schemas.audio import Samples
 
@@ -83,6 +83,20 @@ class CallAudio:
 @dataclass(frozen=True)
 class CallPage:
     page: Page
+    _in_turn: list[bool] = field(default_factory=lambda: [False], init=False)
+    """After each result, whether the answer continues. Firefox shows no frames."""
+
+    def __post_init__(self) -> None:
+        def keep(payload: str | bytes) -> None:
+            frame = payload.encode() if isinstance(payload, str) else payload
+            if b'"is_listen":' in frame:
+                continues = b'"is_listen":false' in frame and b'"end_of_turn":true' not in frame
+                self._in_turn.append(continues)
+
+        def watch(socket: WebSocket) -> None:
+            socket.on("framereceived", keep)
+
+        self.page.on("websocket", watch)
 
     async def start(self, path: str, **settings: object) -> None:
         """Starts a call with these settings. It has no greeting unless they contain one."""
@@ -163,7 +177,7 @@ class CallPage:
         """Waits for the end of an answer. Returns the transcript of the user and of the model."""
         title = self.page.locator(".stage .title")
         await expect(title).to_have_text("Speaking", timeout=60_000)
-        while await title.inner_text() == "Speaking":
+        while self._in_turn[-1] or await title.inner_text() == "Speaking":
             await expect(title).to_have_text("Listening", timeout=60_000)
             await self.page.wait_for_timeout(_GAP_MS)  # of an answer whose sound comes late
         return await self._text_of("user"), await self._text_of("model")
