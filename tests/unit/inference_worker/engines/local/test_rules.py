@@ -16,8 +16,8 @@ from antiphon.inference_worker.engines.local.rules.answer import (
     answer,
     is_not_english,
 )
-from antiphon.inference_worker.engines.local.rules.ideas import IDEAS
 from antiphon.inference_worker.engines.local.rules.fallbacks import FALLBACKS
+from antiphon.inference_worker.engines.local.rules.ideas import IDEAS
 from antiphon.inference_worker.engines.local.rules.listening import DANGER
 from antiphon.inference_worker.engines.local.rules.manner import Manner, manner_of
 from antiphon.inference_worker.engines.local.self_knowledge import SelfKnowledge
