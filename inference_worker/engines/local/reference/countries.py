@@ -56,7 +56,10 @@ _LANGUAGE = (
 
 
 def country_facts() -> Iterator[tuple[str, str]]:
-    """The words of each question, in plain form, and its answer. In a capital, its country's are meant."""
+    """The words of each question, in plain form, and its answer.
+
+    A question for the language or the currency may name the capital instead of the country.
+    """
     capitals = dict(line.split(": ") for line in _CAPITALS.read_text("utf-8").splitlines())
     for country, capital in capitals.items():
         yield f"capital {country.lower()}", f"The capital of {country} is {capital}."

@@ -76,13 +76,14 @@ _PAST = re.compile(
     r"|\b(?:was|were|had|did|went|(?<!have )got|took|came|said|told|gave|made|saw|found|lost|left|broke"
     r"|fell|met|bought|stole|fought|forgot|ate|drank|ran|sold|wrote|won|felt|thought)\b"
 )
+_HAPPENED = r"^(?!.*\b(?:not(?! work)|never|nearly|almost)\b).*"
 _MISFORTUNE = re.compile(
-    r"\b(?:broken?|split up|cancell?ed|missed|st[oa]len?|crashed|fired|laid off|failed|robbed|delayed"
-    r"|ruined|burn(?:ed|t) down|lost (?:my|our|his|her|the|a)|cannot find|hurts?|not working"
+    rf"{_HAPPENED}\b(?:broken?|split up|cancell?ed|missed|st[oa]len?|crashed|fired|laid off|failed|robbed"
+    r"|delayed|ruined|burn(?:ed|t) down|lost (?:my|our|his|her|the|a)|cannot find|hurts?|not working"
     r"|(?:is|am|are|got|getting) (?:sick|ill)|does not work|divorced?)\b"
 )
 _LUCK = re.compile(
-    r"^(?!.*\b(?:not|never|nearly|almost)\b).*\b(?:adopted|promoted|engaged|won|graduated|had a baby"
+    rf"{_HAPPENED}\b(?:adopted|promoted|engaged|won|graduated|had a baby"
     r"|passed (?:my|the|our|his|her)|new (?:job|baby|home|house|puppy)"
     r"|got (?:the|a|my) (?:\w+ )?(?:job|raise|place|house|flat|puppy|kitten))\b"
 )

@@ -622,6 +622,8 @@ def test_a_conversation(turns: dict[str, str]) -> None:
         ("My flight got cancelled.", "I am sorry to hear that."),
         ("I never won anything in my life.", "I see."),
         ("I lost five kilos in two months.", "I see."),
+        ("My watch was not broken after all.", "I see."),
+        ("My phone does not work any more.", "I am sorry to hear that."),
     ],
 )
 def test_a_reaction_to_what_happened(said: str, reaction: str) -> None:
