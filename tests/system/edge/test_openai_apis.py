@@ -1,12 +1,14 @@
-"""The ends of sessions of OpenAI's APIs that the edge decides."""
+"""What the edge alone decides in OpenAI's APIs: ends of sessions, addresses, and calls that it cannot make."""
 
 import asyncio
 import base64
 import time
 
+import httpx
 import pytest
 
 from antiphon.broker.client import Broker
+from antiphon.edge.routes import openai_calls
 from antiphon.shared_schemas.entries import ChunkIn, ClearIn, CommitIn, SettingsIn
 from antiphon.shared_schemas.states import EndReason
 from support.edge_harness import WITHIN_S, PlayedWorker, RunningEdge, ended
@@ -82,3 +84,13 @@ async def test_a_live_session_is_told_that_its_edge_drains(
             for each in (client, waiting):
                 assert await each.close_code() == 1012
             await draining
+
+
+async def test_webrtc_names_the_extra(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(openai_calls, "HAS_WEBRTC", False)
+    offer = {"content": "v=0", "headers": {"Content-Type": "application/sdp"}}
+    answer = await http.post("/v1/realtime/calls", **offer)
+    assert answer.status_code == 404  # a 5xx would be sent again by OpenAI's SDKs
+    assert "extra `webrtc`" in answer.json()["error"]["message"]

@@ -5,11 +5,9 @@ import base64
 import io
 import json
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import httpx
 import openai
 import pytest
 import soxr
@@ -287,17 +285,6 @@ async def test_a_secret_opens_a_session_with_its_settings(slow: Stack) -> None:
         await websockets.connect(
             url, additional_headers={"Authorization": f"Bearer {issued.value}"}
         )
-
-
-@pytest.mark.skipif(find_spec("aiortc") is not None, reason="the extra webrtc is installed")
-def test_webrtc_names_the_extra(slow: Stack) -> None:
-    answer = httpx.post(
-        f"{slow.http_url}/v1/realtime/calls",
-        content="v=0",
-        headers={"Authorization": f"Bearer {KEY}", "Content-Type": "application/sdp"},
-    )
-    assert answer.status_code == 404  # a 5xx would be sent again by OpenAI's SDKs
-    assert "extra `webrtc`" in answer.json()["error"]["message"]
 
 
 async def test_a_client_waits_in_the_queue_without_an_error(slow: Stack) -> None:
