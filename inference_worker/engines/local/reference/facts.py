@@ -32,7 +32,7 @@ _ANYWHERE = re.compile(
 """What adds nothing to a question for the largest or the first."""
 
 _REFERS = re.compile(
-    r"\b(?:this|that(?! ever\b)|it(?! take| call| windy| rain| snow| from | to )"
+    r"\b(?:this|that(?! ever\b)|it(?! take| call| windy| rain| snow| thunder| from | to )"
     r"|(?<!is )(?<!are )(?<!was )(?<!were )there)\b"
 )
 _OF_SPEAKERS = re.compile(
