@@ -27,11 +27,13 @@ NETWORKS = $(addprefix tests/unit/inference_worker/engines/,local minicpmo)
 AT_LOWEST_PRIORITY = $(if $(shell command -v setsid),setsid) sh -c \
   '(echo 19 > /proc/self/autogroup) 2> /dev/null; exec nice -n 19 "$$@"' sh
 
+IN_CONTAINERS = $(BIN)/pytest tests/containers -o timeout=900 -o faulthandler_timeout=0
+
 # The tests in containers end before the browsers start: Chromium aborts loads when a network interface appears
 # or disappears.
 define WITHOUT_BROWSER
 mkdir -p build; \
-$(if $(ALL),$(BIN)/pytest tests/containers -o timeout=900 -o faulthandler_timeout=0 > build/containers.log 2>&1 & containers=$$!;) \
+$(if $(ALL),$(IN_CONTAINERS) > build/containers.log 2>&1 & containers=$$!;) \
 $(SIDE_BY_SIDE)=4 $(SELECTED) $(NETWORKS:%=--ignore=%) tests/unit tests/redis && \
 $(SIDE_BY_SIDE)=$(if $(ALL),3,4) $(SELECTED) tests/system; status=$$?; \
 $(if $(ALL),wait $$containers || status=$$?; cat build/containers.log;) exit $$status
@@ -78,7 +80,7 @@ chaos: .test-time  ## Random faults under 30 clients (CHAOS_SECONDS, by default 
 	  $(BIN)/pytest tests/system/faults/test_chaos.py -q -s -o faulthandler_timeout=0
 
 containers: .test-time  ## Build, run and test the compose stack (minutes; needs Docker, or root on Debian)
-	$(BIN)/pytest tests/containers -o timeout=900 -o faulthandler_timeout=0
+	$(IN_CONTAINERS)
 
 check: lint types  ## Lint, types, and known vulnerabilities if the package indexes report them
 	@$(BIN)/python tools/audit.py --optional

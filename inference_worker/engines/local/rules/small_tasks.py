@@ -20,9 +20,14 @@ _SPELLED = re.compile(r"(?:The word )?(\w+) (?:is spelled|has \d).*|.* [A-Z] .* 
 _HOW_OFTEN = ("does not appear", "appears once", "appears twice")
 
 
-def _letters(found: re.Match[str], situation: Situation) -> str:
+_NAMES_WORD = re.compile(r"\bin\b|\b(?:have|has)$")
+
+
+def _letters(found: re.Match[str], situation: Situation) -> str | None:
     """How many letters a word has, or how many of one letter."""
     word = found["word"]
+    if found["letter"] and not _NAMES_WORD.search(found[0]):
+        return None  # "How many a day?"
     if word in ("it", "that", "this"):
         before = _SPELLED.fullmatch(situation.previous)
         if before is None:

@@ -603,6 +603,11 @@ _CONVERSATIONS: tuple[dict[str, str], ...] = (
 )
 
 
+@pytest.mark.parametrize("asked", ["How many a day?", "How many I need?", "How often is a cat?"])
+def test_a_letter_is_counted_only_in_a_word(asked: str) -> None:
+    assert "letter" not in str(answer(asked, NOW))
+
+
 @pytest.mark.parametrize("turns", _CONVERSATIONS)
 def test_a_conversation(turns: dict[str, str]) -> None:
     said: tuple[str, ...] = ()
